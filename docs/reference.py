@@ -15,8 +15,8 @@ from typing import Any
 import offleash
 from offleash.cli.builder import IN_PYTHON, metavar, note
 from offleash.cli.verbs import SECTIONS, Verb
-from offleash.options import Option, describe, takes
 from offleash.results.result import Result
+from offleash.signatures import Option, describe, group_options, takes
 
 HERE = Path(__file__).parent
 HEAD = "<!-- written by docs/reference.py; do not edit -->\n"
@@ -148,11 +148,9 @@ def _keyword_row(option: Option) -> tuple[str, str, str]:
 
 
 def _group(name: str, group: type) -> Iterator[str]:
-    from offleash.options import _fields
-
     yield f"### ol.{name}"
     yield from _with_example(group)
-    yield _table(list(_fields("", group)), ("field", "flag", "what it does"), _keyword_row)
+    yield _table(list(group_options("", group)), ("field", "flag", "what it does"), _keyword_row)
 
 
 def _result(name: str, one: type) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """How many CPUs this process may use, and how many threads its numerical libraries should start.
 
 The command line calls `limit_threads` before NumPy and torch load, because they read the environment once, when they
-are imported. A Python program that imports offleash decides for itself: what a library sets there would bind the rest
-of the program too, and come too late wherever NumPy was imported first.
+are imported. A Python program that imports offleash decides for itself: a setting made by a library would affect the
+rest of the program too, and come too late if NumPy was imported first.
 """
 
 import math
@@ -25,12 +25,12 @@ def thread_count(cpus: int, load: float = 0.0) -> int:
     of one of them, all wait for its time slice to end: with two threads on two CPUs and one busy neighbour, a training
     step of a small model takes 15 ms instead of 0.05 ms. On few CPUs any neighbour does that (an editor, the worker
     processes of a verifier, a second offleash), and the most a second thread could gain is a factor below two, so one
-    thread is right. On many CPUs, half of those that are idle: two CPUs are mostly one core, and whatever starts next
-    finds some room.
+    thread is right. On many CPUs, half of those that are idle: two CPUs are mostly one core, and this leaves some
+    for other processes.
 
     Args:
         cpus: what this process may use: `usable_cpus`.
-        load: the share of these CPUs that others keep busy now, from 0 to 1.
+        load: the share of these CPUs that other processes keep busy now, from 0 to 1.
 
     >>> thread_count(2), thread_count(16), thread_count(16, load=0.5), thread_count(16, load=1.0)
     (1, 8, 4, 1)
@@ -75,7 +75,7 @@ def cpu_quota(groups: str, root: Path = CGROUPS) -> float:
 
 
 def limit_threads(environment: MutableMapping[str, str]) -> None:
-    """Choose the number of threads where the environment does not; to be called before NumPy is imported."""
+    """Choose the number of threads unless the environment does; call it before NumPy is imported."""
     if OMP not in environment:
         try:
             load = os.getloadavg()[0] / (os.cpu_count() or 1)

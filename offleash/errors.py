@@ -1,4 +1,4 @@
-"""What a user can fix: errors whose message gives the value found and the next step."""
+"""Errors that a user can fix: the message gives the value found and the next step."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -25,7 +25,7 @@ def unknown(kind: str, typed: str, known: Iterable[str]) -> OffleashError:
     """
     names = sorted(known)
     near = get_close_matches(typed, names, n=3)
-    # of equally near names, one with the same letters in another order is the likeliest typo
+    # among equally close names, one with the same letters in another order is the most likely typo
     near.sort(key=lambda name: sorted(name) != sorted(typed))
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return OffleashError(f"There is no {kind} {typed!r}.{hint} Known: {', '.join(names)}.")

@@ -19,20 +19,20 @@ Function = Callable[[dict[str, object], str], object]
 
 
 class PluginError(Exception):
-    """The function cannot be loaded, or gives something else than a text; the message says what."""
+    """The function cannot be loaded, or returns something other than a string; the message says what."""
 
 
-def called(place: str, problem: dict[str, object], text: str) -> str | None:
-    """What the function says of a text."""
-    strategy = loaded(place)(problem, text)
+def called(reference: str, problem: dict[str, object], text: str) -> str | None:
+    """The strategy that the function `reference` returns for a text."""
+    strategy = loaded(reference)(problem, text)
     if strategy is None or isinstance(strategy, str):
         return strategy or None
-    raise PluginError(f"{place} returned {type(strategy).__name__} {strategy!r:.60}; a strategy is a str, or None")
+    raise PluginError(f"{reference} returned {type(strategy).__name__} {strategy!r:.60}; it must return a str or None")
 
 
-def source_hash(place: str) -> str:
-    """A hash of the file that the function stands in, and of the local modules loaded with it."""
-    file = getsourcefile(loaded(place))
+def source_hash(reference: str) -> str:
+    """A hash of the file that defines the function, and of the local modules loaded with it."""
+    file = getsourcefile(loaded(reference))
     if not file:
         return "0"
     source = Path(file).resolve()
@@ -45,19 +45,19 @@ def source_hash(place: str) -> str:
 
 
 def _local(path: Path, source: Path) -> bool:
-    """Whether a module is the user's own: below the folder one is in, or beside the function, and not installed."""
+    """Whether a module is the user's own: below the working directory or next to the function, and not installed."""
     installed = any(path.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix, Path(__file__).parent))
     return not installed and any(path.is_relative_to(root) for root in (Path.cwd(), source.parent)) and path.is_file()
 
 
 @cache
-def loaded(place: str) -> Function:
+def loaded(reference: str) -> Function:
     """The function of FILE.py:NAME or package.module:NAME."""
-    where, _, name = place.rpartition(":")
+    where, _, name = reference.rpartition(":")
     sys.path.insert(0, str(Path.cwd()))
     if where.endswith(".py"):
         path = Path(where).resolve()
-        sys.path.insert(1, str(path.parent))  # helpers may stand beside it
+        sys.path.insert(1, str(path.parent))  # it may import modules next to it
         spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}", path)
         if spec is None or spec.loader is None or not path.is_file():
             raise PluginError(f"there is no file {where}")
@@ -75,7 +75,7 @@ def loaded(place: str) -> Function:
 
 def _no_function(module: ModuleType, where: str, name: str) -> str:
     if name in vars(module):
-        return f"{name} in {where} is of the type {type(vars(module)[name]).__name__}, not a function"
+        return f"{name} in {where} has type {type(vars(module)[name]).__name__}, not a function"
     own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
     near = get_close_matches(name, own, n=1)
-    return f"{where} has no function {name}" + (f"; the nearest is {near[0]}" if near else "")
+    return f"{where} has no function {name}" + (f"; the closest name is {near[0]}" if near else "")

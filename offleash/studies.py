@@ -1,6 +1,6 @@
 """A study in one call: draw from two models, verify, compare. One model is in memory at a time.
 
-Both runs resume after a kill. The expected cost and the result, as text and JSON, are at the end.
+Both runs can be resumed. At the end of the file: the expected cost and the result, as text and JSON.
 """
 
 from collections.abc import Callable
@@ -41,19 +41,19 @@ NAMES = ("base", "rl")  # the folders of the two runs
 
 @dataclass(frozen=True)
 class Cost:
-    """What a study may cost, known before it begins; the fields are the JSON of a dry run."""
+    """What a study may cost, known before it starts; the fields are the JSON of a dry run."""
 
     problems: int
     k: int
     until: int
-    least: int  # samples, if every one were correct
-    most: int  # samples, if none were
-    tokens: int  # most per sample
+    least: int  # samples drawn if every one is correct
+    most: int  # samples drawn if none is correct
+    tokens: int  # per sample, at most
 
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """What is to be compared."""
+    """What to compare."""
 
     problems: pl.DataFrame
     models: tuple[Model, Model]  # base, RL
@@ -76,7 +76,7 @@ class StudyRequest:
 
 @dataclass(frozen=True)
 class StudyRuns:
-    """Both runs and what is said of them; no comparison while samples are missing."""
+    """Both runs and their comparison, which is None while samples are missing."""
 
     folder: Path
     drawn: tuple[DrawSummary, ...]
@@ -94,33 +94,33 @@ def study(
     announce: Callable[[DrawEstimate], None] = silent,
     drawn: Callable[[DrawSummary], None] = lambda _: None,
 ) -> StudyRuns:
-    """Draw both models into folder/base and folder/rl, verify and compare; the same call after a kill resumes.
+    """Draw from both models into folder/base and folder/rl, verify and compare; the same call again resumes.
 
     Args:
         request: problems, models, decoding and budget.
-        folder: of the study; the two run folders are in it.
+        folder: the study's folder; the two run folders are in it.
         verifying: verifier and workers; None: the defaults.
-        question: of the comparison; None: the defaults.
-        progress: gets a line of text at every step.
-        announce: gets the estimate of each draw before it starts.
-        drawn: gets the summary of each run when it is drawn.
+        question: settings of the comparison; None: the defaults.
+        progress: called with a line of text at every step.
+        announce: called with the estimate of each draw before it starts.
+        drawn: called with the summary of each run once it is drawn.
 
     Returns:
-        Both runs and their comparison; without it while samples are missing.
+        Both runs and their comparison, which is None while samples are missing.
     """
     check_study(request, folder, verifying, progress)
     runs: list[DrawSummary] = []
     for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
-        what = (request.problems, model, request.decoding, request.k, request.until, seed)
-        runs.append(draw_model(folder / name, *what, verifying, progress, announce))
+        settings = (request.problems, model, request.decoding, request.k, request.until, seed)
+        runs.append(draw_model(folder / name, *settings, verifying, progress, announce))
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with some missing would count as not reached
     if any(run.stuck > run.without_samples or not run.samples for run in runs):
         return StudyRuns(folder, tuple(runs), (), None)
-    judged = () if request.until else _verified(folder, verifying or VerifyOptions(), progress)
-    reached = [f"{name}={folder / name}" for name in NAMES]
+    judged = () if request.until else _verify_runs(folder, verifying or VerifyOptions(), progress)
+    paths = [f"{name}={folder / name}" for name in NAMES]
     # an earlier study may have left verdicts of another verifier in these folders
-    inputs = ComparisonInputs(reached, LoadOptions(verdicts=judged[0].verifier if judged else runs[0].verifier))
+    inputs = ComparisonInputs(paths, LoadOptions(verdicts=judged[0].verifier if judged else runs[0].verifier))
     comparisons, _ = inputs.compare(question, progress)
     return StudyRuns(folder, tuple(runs), judged, comparisons[0], inputs)
 
@@ -128,12 +128,12 @@ def study(
 def check_study(
     request: StudyRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
 ) -> None:
-    """Refuse before the first sample what cannot work: a folder, a model, or a gold answer that no verifier reads."""
+    """Refuse before the first sample what cannot work: a folder, a model, or a gold answer that cannot be read."""
     if folder.is_file():
-        raise OffleashError(f"{folder} is a file, and a study is a folder. Choose another name with -o.")
+        raise OffleashError(f"{folder} is a file, but a study needs a folder. Choose another name with -o.")
     if is_run(folder):
         raise OffleashError(
-            f"{folder} is a run folder, and a study is a folder of two runs. Choose another name with -o."
+            f"{folder} is a run folder, but a study is a folder of two runs. Choose another name with -o."
         )
     for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
         check_draw(folder / name, request.problems, model, request.decoding, request.k, request.until, seed)
@@ -147,7 +147,7 @@ def check_study(
         refuse_unreadable(judge, cases, where)
 
 
-def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerificationResult, ...]:
+def _verify_runs(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerificationResult, ...]:
     with open_judge(options, progress) as judge:
         return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
 
@@ -155,8 +155,8 @@ def _verified(folder: Path, options: VerifyOptions, progress: Progress) -> tuple
 def cost_text(request: StudyRequest, cost: Cost) -> str:
     """What a study may cost, before anything is loaded."""
     until = (
-        f"{many(cost.least, 'sample')} if all were correct, {cost.most:,} if none were: "
-        f"a problem stops at its {cost.until}-th success"
+        f"{many(cost.least, 'sample')} if all are correct, {cost.most:,} if none are: "
+        f"sampling of a problem stops after {many(cost.until, 'correct sample')}"
         if cost.until
         else many(cost.most, "sample")
     )
@@ -167,7 +167,7 @@ def cost_text(request: StudyRequest, cost: Cost) -> str:
 
 
 def study_document(study_runs: StudyRuns, page: Path | None = None) -> Json:
-    """The JSON of `compare`, with what was drawn for it; without the comparison while samples are missing."""
+    """The JSON of `compare` and of the two draws; without the comparison while samples are missing."""
     comparison_json = document([study_runs.comparison]) if study_runs.comparison is not None else {"schema": SCHEMA}
     drawn = [summary_document(run) for run in study_runs.drawn]
     whole: Json = comparison_json | encode({"drawn": drawn, "folder": study_runs.folder, "report": page})

@@ -20,6 +20,7 @@ from tests.places import PACKAGE, ROOT
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("version", "progress", "plugins", "display", "options", "cpus"),
+    ("signatures",),
     ("data",),
     ("files", "stats", "render"),
     ("problems", "logs", "samplers", "verifiers"),
@@ -37,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
 )
 LAYER = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-STANDARD_LIBRARY_ONLY = ("errors", "version", "progress", "plugins", "display", "options", "cpus")
+STANDARD_LIBRARY_ONLY = ("errors", "version", "progress", "plugins", "display", "options", "cpus", "signatures")
 NUMBERS_ONLY = {"numpy", "scipy", "offleash"} | sys.stdlib_module_names
 Imports = Mapping[str, frozenset[str]]
 

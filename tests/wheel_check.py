@@ -29,7 +29,7 @@ def main() -> None:
         subprocess.run(page, capture_output=True, check=True, cwd=scratch)
         assert 'data-tile="S" data-value="21"' in (folder / "report.html").read_text(encoding="utf-8")
         listed = subprocess.run([program, "lab", "model", "-o", str(folder / "base")], check=True, capture_output=True)
-        assert b"holds the base of countdown" in listed.stdout, listed.stdout
+        assert b"Copied the base model of countdown" in listed.stdout, listed.stdout
         refused = subprocess.run([program, "demo"], capture_output=True, text=True, check=False, cwd=scratch)
         assert refused.returncode == 2, refused
         assert "pip install 'offleash[local]'" in refused.stderr, refused.stderr

@@ -17,6 +17,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,9 +39,14 @@ def place(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def identifiers(path: Path) -> Iterator[Word]:
     """Names that a file gives: of functions, classes, parameters, variables and attributes."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield Word(place(path, node.lineno), name)
@@ -61,7 +67,7 @@ def strings(path: Path) -> Iterator[Word]:
 
     Docstrings of the public functions are help too; those are in docs/cli.md, which is made from them.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     skipped = {id(constant) for constant in docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -87,8 +93,7 @@ def comments(path: Path) -> Iterator[Word]:
 
 def dense(path: Path) -> Iterator[tuple[float, Word]]:
     """Functions by the operators, calls and subscripts in them."""
-    source = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
             kinds = ast.BinOp | ast.Call | ast.Subscript | ast.Compare | ast.comprehension
             weight = sum(isinstance(part, kinds) for part in ast.walk(node))
@@ -101,7 +106,7 @@ def shares() -> dict[str, tuple[int, int]]:
     for path in files():
         source = path.read_text(encoding="utf-8")
         explained = {int(word.place.rsplit(":", 1)[1]) for word in comments(path)}
-        for constant in docstrings(ast.parse(source)):
+        for constant in docstrings(parsed(path)):
             explained |= set(range(constant.lineno, (constant.end_lineno or constant.lineno) + 1))
         for name in ("all", path.relative_to(PACKAGE).parts[0]):
             total[name][0] += len(source.splitlines())

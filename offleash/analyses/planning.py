@@ -125,7 +125,7 @@ def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
     if not reached_P.any():
         raise OffleashError(
             f"The pilot {run.name!r} reached none of its {len(counted)} problems in {pilot} samples each, so nothing "
-            "can be planned from it. Draw a larger pilot, or take easier problems."
+            "can be planned from it. Draw a larger pilot, or choose easier problems."
         )
     settled_K = table.chance_PK[reached_P].sum(axis=0)
     enough = np.flatnonzero(settled_K >= target * reached_P.sum())
@@ -187,7 +187,7 @@ def plan_document(plan: PilotPlan) -> Json:
 def plan_table(plan: PilotPlan) -> RenderableType:
     """The plan as a table with its reading."""
     table = Table(box=box.SIMPLE_HEAD)
-    columns = ["k", "problems settled", "successes needed", "samples per run", "stopping early"]
+    columns = ["k", "problems settled", "successes needed", "samples per run", "with early stopping"]
     for column in [*columns, "tokens per run"] if plan.tokens else columns:
         table.add_column(column, justify="right")
     for i, k in enumerate(plan.table.k_K):
@@ -206,7 +206,7 @@ def plan_table(plan: PilotPlan) -> RenderableType:
     reading = (
         f"{plan.run}: {plan.pilot} samples per problem. {len(plan.open)} of the problems it reached are open: too few "
         f"successes for a loss to be significant. {plan.never} were not reached and stay open. {advice} A problem is "
-        "settled when losing it would be significant (Bonferroni, 5%). Stopping early: each problem ends at "
+        "settled when losing it would be significant (Bonferroni, 5%). With early stopping each problem stops at "
         f"{_stop(plan)}."
     )
     return Group(Text(reading), table)
@@ -214,4 +214,4 @@ def plan_table(plan: PilotPlan) -> RenderableType:
 
 def _stop(plan: PilotPlan) -> str:
     needed = bool((plan.table.until_K == plan.table.least_K).all())
-    return "the successes needed" if needed else f"success {plan.table.until_K[0]}, settled or not"
+    return "the successes needed" if needed else f"{plan.table.until_K[0]} successes, settled or not"

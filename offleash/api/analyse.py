@@ -1,4 +1,4 @@
-"""Further questions about runs: entropy, likelihood, strategies; the theory; and plan_samples, from a pilot."""
+"""Further analyses: entropy, likelihood and strategies of runs; plan_samples, from a pilot; and theory."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +19,9 @@ from offleash.options import (
     SplitBy,
     Verdicts,
     Without,
-    verb,
 )
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def entropy(
     *runs: Annotated[
         "str | Path | Run | pl.DataFrame",
-        Data("RUN...", "Run folders, log files, folders, quoted globs; NAME=PATH. The base first."),
+        Data("RUN...", "Run folders, log files, folders or quoted globs, the base first; NAME=PATH names one."),
     ],
     at: At = None,
     allow: Allow = (),
@@ -48,8 +48,8 @@ def entropy(
     """Token entropy and answer entropy of runs: can local uncertainty rise while global diversity falls?
 
     Accuracy, response length, token entropy and answer entropy of each run and their differences from the first, per
-    benchmark and averaged; the 2x2 of token and answer entropy, up or down; where tokens are uncertain; different
-    answers against k. Token entropies are kept by draw, or come with: offleash score RUN --model hf:MODEL --first 32.
+    benchmark and averaged; a 2x2 table of token and answer entropy, up or down; where tokens are uncertain; distinct
+    answers against k. Token entropies are stored by draw, or by: offleash score RUN --model hf:MODEL --first 32.
 
     Examples:
       offleash entropy runs/base runs/rl
@@ -77,20 +77,20 @@ def entropy(
 
 @verb
 def likelihood(
-    before: Annotated[str | Path, Data("BEFORE", "The run folder of the model before.")],
-    after: Annotated[str | Path, Data("AFTER", "The run folder of the model after.")],
+    before: Annotated[str | Path, Data("BEFORE", "Run folder of the model before RL.")],
+    after: Annotated[str | Path, Data("AFTER", "Run folder of the model after RL.")],
     *,
     traces: Annotated[
         str | Path | None,
-        Flag('Traces of others: rows {"problem", "text", "author", "correct"?}.', metavar="FILE"),
+        Flag('External traces: rows {"problem", "text", "author", "correct"?}.', metavar="FILE"),
     ] = None,
     first: Annotated[int, Flag("Only the first N samples of each problem.", metavar="N", least=1)] = 32,
-    scoring: Annotated[bool, Flag("Score what is missing; or only report the scores that are there.")] = True,
+    scoring: Annotated[bool, Flag("Compute missing scores; --no-scoring uses only stored ones.")] = True,
     model_before: Annotated[
-        str | None, Flag("hf:PATH, where BEFORE does not say which model drew it.", metavar="MODEL")
+        str | None, Flag("hf:PATH of the model of BEFORE, if the run does not record it.", metavar="MODEL")
     ] = None,
     model_after: Annotated[
-        str | None, Flag("hf:PATH, where AFTER does not say which model drew it.", metavar="MODEL")
+        str | None, Flag("hf:PATH of the model of AFTER, if the run does not record it.", metavar="MODEL")
     ] = None,
     at: At = None,
     allow: Allow = (),
@@ -103,11 +103,11 @@ def likelihood(
     progress: Progress = silent,
     announce: Progress = silent,
 ) -> "LikelihoodResult":
-    """Perplexity by class, the other model's chance on lost and gained problems, and the length of the leash.
+    """Perplexity by class, the other model's likelihood on lost and gained problems, and KL divergence.
 
     Scores what is missing under both models at the decoding of the runs: the first samples of each problem, the
-    correct ones of problems that only one model reached, and traces of others. Run it again after a kill: it resumes.
-    Of imported runs, --decoding, --temperature and --top-p say how they were drawn.
+    correct samples of problems that only one model reached, and external traces. Run it again to resume. For imported
+    runs, --decoding, --temperature and --top-p say how they were drawn.
 
     Examples:
       offleash likelihood runs/base runs/rl
@@ -126,7 +126,7 @@ def likelihood(
       True
     """
     from offleash.analyses.likelihood.likelihood import LikelihoodRequest
-    from offleash.analyses.likelihood.likelihood import likelihood as report
+    from offleash.analyses.likelihood.likelihood import likelihood as run_likelihood
     from offleash.analyses.likelihood.models import ModelOverride
     from offleash.analyses.likelihood.report import ahead_text
     from offleash.comparing.question import question
@@ -134,26 +134,30 @@ def likelihood(
     from offleash.samplers.sampler import sampling_params
 
     params = None if decoding is None else sampling_params(decoding)
-    laws: dict[str, ModelOverride] = {
+    overrides: dict[str, ModelOverride] = {
         side: ModelOverride(model, params, engine.settings, engine.raw)
         for side, model in (("before", model_before), ("after", model_after))
     }
-    request = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, laws)
-    compared = question(at=at, replicates=replicates, seed=seed, allow=allow)
-    result = report(
-        str(before), str(after), request, compared, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
+    request = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, overrides)
+    settings = question(at=at, replicates=replicates, seed=seed, allow=allow)
+    result = run_likelihood(
+        str(before), str(after), request, settings, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
     )
     return LikelihoodResult(result)
 
 
 @verb
 def strategies(
-    *runs: Annotated[str | Path, Data("BEFORE AFTER", "Two run folders, or logs that keep texts; NAME=PATH.")],
-    by: Annotated[
-        str, Flag("What tells strategies apart: countdown, steps, program, or FILE.py:FUNCTION.", metavar="NAME")
+    *runs: Annotated[
+        str | Path, Data("BEFORE AFTER", "Two run folders, or logs with the texts of samples; NAME=PATH names one.")
     ],
-    show: Annotated[int, Flag("Lost and gained strategies to show, with a sample each.", metavar="N", least=0)] = 5,
-    again: Annotated[bool, Flag("Read strategies again that are stored in the run folders.")] = False,
+    by: Annotated[
+        str, Flag("How to identify a strategy: countdown, steps, program or FILE.py:FUNCTION.", metavar="NAME")
+    ],
+    show: Annotated[
+        int, Flag("Number of lost and gained strategies to show, each with a sample.", metavar="N", least=0)
+    ] = 5,
+    again: Annotated[bool, Flag("Recompute strategies that are stored in the run folders.")] = False,
     jobs: Jobs = 0,
     at: At = None,
     allow: Allow = (),
@@ -165,8 +169,9 @@ def strategies(
 ) -> "StrategiesResult":
     """Which strategies RL kept, lost and gained: support, novelty and richness of methods, not of answers.
 
-    A fingerprint reads how a correct sample got to its answer. Strategies are stored in the run folder and read once.
-    A function of your own takes (problem: dict with id, question, gold, details; text: str) and gives a str or None.
+    A fingerprint identifies how a correct sample got to its answer. Strategies are computed once and stored in the run
+    folder. Your own function takes (problem: dict with id, question, gold, details; text: str) and returns a str or
+    None.
 
     Examples:
       offleash strategies runs/base runs/rl --by countdown
@@ -201,16 +206,19 @@ def plan_samples(
     *runs: Annotated[
         "str | Path | Run | pl.DataFrame", Data("PILOT...", "Pilot runs: folders, logs or counts; NAME=PATH.")
     ],
-    settle: Annotated[float, Flag("Share of the reached problems to settle.", metavar="SHARE", above=0, below=1)] = 0.9,
+    settle: Annotated[
+        float,
+        Flag("Share of the reached problems for which a loss could be significant.", metavar="SHARE", above=0, below=1),
+    ] = 0.9,
     until: Annotated[
         int | None,
-        Flag("Stop a problem at its M-th correct sample, not at those needed.", metavar="M", least=1),
+        Flag("Stop sampling a problem at its M-th correct sample. Default: as many as needed.", metavar="M", least=1),
     ] = None,
     verdicts: Verdicts = None,
     reading: Reading = Reading(),
     progress: Progress = silent,
 ) -> "PlanResult":
-    """From a pilot: the budget that would settle the open problems, and its cost.
+    """Plan from a pilot: the budget at which the loss of a problem could be significant, and its cost.
 
     Examples:
       offleash plan samples runs/pilot
@@ -233,13 +241,13 @@ def plan_samples(
 def theory(
     *,
     seed: Seed = 0,
-    figures: Annotated[str | Path | None, Flag("Write the figures (SVG) into this folder.", metavar="DIR")] = None,
+    figures: Annotated[str | Path | None, Flag("Write the figures (SVG) to this folder.", metavar="DIR")] = None,
     progress: Progress = silent,
 ) -> "TheoryResult":
-    """The paper's statements (appendix C), run and tested in small exact worlds; half a minute on one core.
+    """Test the paper's theory (appendix C) in small exact worlds; half a minute on one core.
 
-    Each statement holds, holds only under a condition, or fails, with the smallest counterexample that a search over
-    random worlds found. Then which mechanism shrinks support: finite groups, shared parameters, both or neither.
+    Each statement holds, holds only under a condition, or fails, with the smallest counterexample found by a search
+    over random worlds. Then: which mechanism shrinks support: finite groups, shared parameters, both or neither.
 
     Examples:
       offleash theory
@@ -262,7 +270,7 @@ def theory(
         result = TheoryResult(examine(seed, progress))
         if figures is None:
             return result
-        progress(f"drawing into {figures}")
+        progress(f"writing figures to {figures}")
         return result.with_figures(Path(figures))
     except KeyboardInterrupt:
-        raise OffleashError("The theory was interrupted. It keeps no partial work: run it again.") from None
+        raise OffleashError("Interrupted. offleash theory saves no partial results: run it again.") from None

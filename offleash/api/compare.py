@@ -1,6 +1,6 @@
-"""compare, and what is made of a comparison: report, figure, view. Also load and tally, for parts of it.
+"""compare, and what can be made from a comparison: report, figure, view. Also load and tally, for notebooks.
 
-Every option is declared here and nowhere else (offleash/options.py says how). Parts that are heavy are imported by the
+Every option is declared here and nowhere else (offleash/options.py says how). Heavy modules are imported by the
 function that needs them: comparing two files of counts needs neither torch nor altair.
 """
 
@@ -25,9 +25,9 @@ from offleash.options import (
     SplitBy,
     Verdicts,
     Verifier,
-    verb,
 )
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from offleash.data.tally import Tally
     from offleash.results.comparison import ComparisonResult, FigureResult, ReportResult, ViewSession
 
-RUNS = Data("BEFORE AFTER...", "Run folders, log files, folders, quoted globs, counts; NAME=PATH.")
+RUNS = Data("BEFORE AFTER...", "Run folders, log files, folders, quoted globs or files of counts; NAME=PATH names one.")
 
 
 @verb
@@ -50,28 +50,27 @@ def compare(
             choices=("seen", "above", "confident", "posterior", "certified"),
         ),
     ] = None,
-    per: Annotated[str, Flag("What is counted.", choices=("problem", "answer", "solution"))] = "problem",
-    tau: Annotated[float, Flag("The success rate of the rule 'above'.", metavar="RATE", least=0, below=1)] = 0.0,
+    per: Annotated[str, Flag("What to count.", choices=("problem", "answer", "solution"))] = "problem",
+    tau: Annotated[float, Flag("Success rate threshold of the rule 'above'.", metavar="RATE", least=0, below=1)] = 0.0,
     unread: Annotated[
-        str, Flag("Samples without a readable answer: not correct, or dropped.", choices=("keep", "drop"))
+        str, Flag("Keep samples without a readable answer (as not correct), or drop them.", choices=("keep", "drop"))
     ] = "keep",
     guess: Annotated[
-        float | None, Flag("Chance that a blind guess is right, for every problem.", metavar="RATE", least=0, below=1)
+        float | None,
+        Flag("Probability that a blind guess is correct, on every problem.", metavar="RATE", least=0, below=1),
     ] = None,
-    before: Annotated[str | None, Flag("The run to compare with, by name. Default: the first.", metavar="NAME")] = None,
-    after: Annotated[
-        str | None, Flag("The run that is compared, by name. Default: all others.", metavar="NAME")
-    ] = None,
+    before: Annotated[str | None, Flag("Name of the run to compare with. Default: the first.", metavar="NAME")] = None,
+    after: Annotated[str | None, Flag("Name of the run to compare. Default: all others.", metavar="NAME")] = None,
     question: Annotated[
         str | None,
         Flag(
-            "Of certificates: is a completion above epsilon, or the mass? Both are shown.",
+            "For certificates, what must exceed epsilon: one correct completion or their total mass. Both are shown.",
             choices=("completion", "mass"),
         ),
     ] = None,
     flips: Annotated[bool, Flag("List the problems whose class depends on how samples are judged.")] = False,
     report: Annotated[
-        str | Path | None, Flag("Also write a page (.html) with figures and samples.", metavar="FILE")
+        str | Path | None, Flag("Also write an HTML page with figures and samples.", metavar="FILE")
     ] = None,
     allow: Allow = (),
     replicates: Replicates = 10_000,
@@ -86,10 +85,11 @@ def compare(
     command: str = "",
     progress: Progress = silent,
 ) -> "ComparisonResult":
-    """What RL kept, lost and gained, how sure that is, and what chance alone would give.
+    """What RL kept, lost and gained, with error bars and with what chance alone would produce.
 
-    Several runs after the first are checkpoints: each is compared with the first, and so is their union. With
-    --verifier the samples are judged first, logs of other tools too, and differences from their own verdicts counted.
+    With several runs after the first, such as checkpoints, each is compared with the first, and so is their union.
+    With --verifier, samples are judged first, those in other tools' logs too, and disagreements with the logs' own
+    verdicts are counted.
 
     Examples:
       offleash compare runs/base runs/rl
@@ -100,9 +100,9 @@ def compare(
       offleash compare wide.csv --map base:c=c_base --map rl:c=c_rl --map n=k
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
       offleash compare runs/base runs/rl --report report.html
-      offleash compare runs/base runs/rl --flips             (what to look at before believing it)
+      offleash compare runs/base runs/rl --flips             (what to check before believing it)
       offleash compare base.jsonl rl.jsonl --verifier math   (judge the samples of other tools' logs)
-      offleash compare certs/base certs/rl                   (of offleash certify: no sampling noise)
+      offleash compare certs/base certs/rl                   (from offleash certify: no sampling noise)
 
     In Python:
       >>> result = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv", at=64)
@@ -114,12 +114,12 @@ def compare(
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
     from offleash.loading.load import LoadOptions, load_options
-    from offleash.render.output import PAGES, check_place
     from offleash.results.comparison import ComparisonResult
 
     if verifier is None and (judging != Judging() or problems is not None or opened):
         raise OffleashError(
-            "--problems, --opened, --jobs, --no-cache and --judge are for judging samples. Add --verifier NAME."
+            "--problems, --opened, --jobs, --no-cache, --judge and other options of judging need a verifier. "
+            "Add --verifier NAME."
         )
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
@@ -140,8 +140,8 @@ def compare(
             "--verifier": verifier is not None,
             "--report": report is not None,
         }
-        sought = certified_question(question or "completion", replicates, seed, for_samples)
-        certified = compare_certificates(runs, sought, verdicts, before, after, progress)
+        certified_settings = certified_question(question or "completion", replicates, seed, for_samples)
+        certified = compare_certificates(runs, certified_settings, verdicts, before, after, progress)
         return ComparisonResult(inputs, certified=tuple(certified))
     settings = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
     if flips:
@@ -149,6 +149,8 @@ def compare(
 
         check_flips(settings)
     if report is not None:
+        from offleash.render.output import PAGES, check_place
+
         check_place(Path(report), PAGES)
     judged: Any = ()
     if verifier is not None:
@@ -158,12 +160,12 @@ def compare(
         from offleash.verifying.verify import verify_options
 
         if verifier not in VERIFIERS:
-            raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} Stored verdicts: --verdicts NAME.")
+            raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} For stored verdicts use --verdicts NAME.")
         extraction = ExtractionOptions(opened=opened, extracted=bool(reading.columns.get("answer")))
         golds = load_problems(str(problems)).frame if problems is not None else None
         how = replace(verify_options(verifier, judging, extraction, golds), partial=True)
         inputs, judged = inputs.verified(how, progress)
-    named = inputs  # what to do about a flip is said of what the user named, not of copies
+    named = inputs  # the next step for a flip names what the user gave, not copies
     if report is not None:
         inputs = inputs.with_texts(progress)
     comparisons, union = inputs.compare(settings, progress)
@@ -175,7 +177,7 @@ def compare(
     return result
 
 
-# `compare` draws nothing and writes nothing but its page; what follows takes its options and makes one thing of it.
+# report, figure and view take the options of `compare`, and each makes one thing of the comparison.
 
 
 REPORTS = ("html", "md", "latex")
@@ -186,29 +188,32 @@ def report(
     *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
     out: Annotated[
         str | Path | None,
-        Flag("The file. Default: report.html; the screen for md and latex.", short="-o", metavar="FILE"),
+        Flag("Output file. Default: report.html; standard output for md and latex.", short="-o", metavar="FILE"),
     ] = None,
     format: Annotated[  # noqa: A002
         str | None,
-        Flag("html (a page), md (for a pull request), latex (rows of a table). Default: by the file.", choices=REPORTS),
+        Flag(
+            "html (a page), md (for a pull request), latex (rows of a table). Default: by the file name.",
+            choices=REPORTS,
+        ),
     ] = None,
-    intervals: Annotated[bool, Flag("In LaTeX rows, put the 95% intervals beside the rates.")] = False,
+    intervals: Annotated[bool, Flag("In LaTeX rows, add the 95% intervals to the rates.")] = False,
     command: str = "",
     progress: Progress = silent,
     **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
 ) -> "ReportResult":
-    """One page to open, understand and send on: what RL kept, lost and gained, and whether to believe it.
+    """One page to read and share: what RL kept, lost and gained, and whether to believe it.
 
-    The page is a single file that needs no network: the finding with its uncertainty, figures with how to read them,
-    and a table of problems that opens down to the single sample. Of large studies it holds the problems that were lost
-    and gained and a sample of the others; `offleash view` shows everything.
+    The page is a single file that works offline: the finding with its uncertainty, figures with how to read them, and a
+    table of problems that expands to individual samples. For large studies it holds the lost and gained problems and a
+    selection of the others; `offleash view` shows everything.
 
     Examples:
       offleash report runs/base runs/rl -o report.html
       offleash report base=logs/base.jsonl rl=logs/rl.jsonl
-      offleash report base.csv rl.csv -o report.html         (counts: no samples to show, all else is there)
+      offleash report base.csv rl.csv -o report.html         (counts: everything except samples)
       offleash report runs/base step100 step200 step300      (checkpoints: each against the first)
-      offleash report runs/base runs/rl --format md          (for a pull request; to the screen without -o)
+      offleash report runs/base runs/rl --format md          (for a pull request; printed without -o)
       offleash report runs/base runs/rl --format latex       (rows as in Table 1 of arXiv:2507.14843)
 
     In Python:
@@ -222,7 +227,7 @@ def report(
     kind = _format(format, None if out is None else Path(out))
     if intervals and kind != "latex":
         raise OffleashError(
-            f"--intervals is for --format latex, and this report is {kind}, which has them. Leave it out."
+            f"--intervals is for --format latex; this report is {kind}, which always has them. Leave it out."
         )
     path = Path(out) if out is not None else Path("report.html") if kind == "html" else None
     if path is not None:
@@ -237,25 +242,27 @@ def report(
 
 
 def _format(name: str | None, out: Path | None) -> str:
-    """The format of a report: the one named, else by the ending of the file."""
+    """The format of a report: the one named, else by the file's extension."""
     from offleash.results.comparison import FORMATS
 
     ending = "" if out is None else out.suffix.lower()
     if name is None and ending and ending not in FORMATS:
-        raise OffleashError(f"{out} ends in {ending!r}; a report is .html, .md or .tex: name one, or say --format.")
+        raise OffleashError(
+            f"{out} ends in {ending!r}, but a report is .html, .md or .tex. Use one of these, or --format."
+        )
     return name or FORMATS.get(ending, "html")
 
 
 def _samples(result: "ComparisonResult") -> "ComparisonResult":
     if result.certified:
         raise OffleashError(
-            "Certificates hold exact probabilities and no samples, so there is nothing to draw here; "
-            "offleash compare shows them, with --json for programs."
+            "Certificates hold exact probabilities and no samples, so they have no report, figure or view. "
+            "Use offleash compare, with --json for programs."
         )
     return result
 
 
-# known without drawing anything; a test holds them equal to the figures there are
+# listed here so that --help need not import the figures; a test checks that the two lists agree
 FIGURES = (
     "passes",
     "plane",
@@ -277,16 +284,16 @@ FIGURES = (
 def figure(
     name: Annotated[str, Data("NAME", f"Which figure: {', '.join(FIGURES)}.")],
     *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
-    out: Annotated[str | Path, Flag("The file: .pdf, .svg or .png.", short="-o", metavar="FILE")],
+    out: Annotated[str | Path, Flag("Output file: .pdf, .svg or .png.", short="-o", metavar="FILE")],
     width: Annotated[
-        int | None, Flag("Width in pixels. Default: 236, a column of a paper.", metavar="PX", least=150, most=4_000)
+        int | None, Flag("Width in pixels. Default: 236, one column of a paper.", metavar="PX", least=150, most=4_000)
     ] = None,
     progress: Progress = silent,
     **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
 ) -> "FigureResult":
-    """One figure of a comparison as PDF, SVG or PNG, with the caption that says how to read it.
+    """One figure of a comparison as PDF, SVG or PNG, with a caption that says how to read it.
 
-    Drawn to the width of a column and readable in grey; with --width at any other.
+    One column of a paper wide and readable in grayscale; --width changes the size.
 
     Examples:
       offleash figure passes runs/base runs/rl -o passes.pdf
@@ -316,22 +323,22 @@ def figure(
 def view(
     *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
     port: Annotated[
-        int, Flag("The port of 127.0.0.1 to serve on. 0: any free one.", metavar="N", least=0, most=65_535)
+        int, Flag("Port to serve on (127.0.0.1). 0: any free port.", metavar="N", least=0, most=65_535)
     ] = 0,
     open: Annotated[bool, Flag("Open the page in the browser.")] = False,  # noqa: A002
     command: str = "",
     progress: Progress = silent,
     **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
 ) -> "ViewSession":
-    """The page of `report` with everything behind it: every sample of every problem, read when it is looked at.
+    """The page of `report` with every sample of every problem, loaded on demand.
 
-    It is served on 127.0.0.1, to this machine alone, until Ctrl-C. Samples stay in their run folders; logs of other
-    tools are copied to a scratch folder first, which is removed at the end.
+    It is served on 127.0.0.1, to this machine only, until Ctrl-C. Samples stay in their run folders; other tools' logs
+    are copied to a temporary folder first, which is removed at the end.
 
     Examples:
       offleash view runs/base runs/rl --open
       offleash view base=logs/base.jsonl rl=logs/rl.jsonl
-      offleash view runs/base runs/rl --port 8000            (from elsewhere: ssh -L 8000:127.0.0.1:8000 HOST)
+      offleash view runs/base runs/rl --port 8000            (from another machine: ssh -L 8000:127.0.0.1:8000 HOST)
       offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
 
     In Python:
@@ -379,7 +386,7 @@ def load(
 
     runs = load_runs(path, options=load_options((path,), reading, None, verdicts), progress=progress)
     if len(runs) != 1:
-        raise OffleashError(f"{path} holds {len(runs)} runs; load them one by one.")
+        raise OffleashError(f"{path} holds {len(runs)} runs. Load them one by one.")
     return replace(runs[0], name=name or runs[0].name)
 
 

@@ -1,4 +1,4 @@
-"""What draws from a model: draw, study, sweep; and what enumerates a small model's completions: certify, nucleus."""
+"""Sampling from models: draw, study, sweep; and enumerating a small model's completions: certify, nucleus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ from offleash.options import (
     Until,
     Verdicts,
     Verifier,
-    verb,
 )
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +38,7 @@ def draw(
     model: ModelName,
     *,
     k: K,
-    out: Annotated[str | Path, Flag("The run folder; an existing run is resumed.", short="-o", metavar="RUN")],
+    out: Annotated[str | Path, Flag("Run folder; an existing run is resumed.", short="-o", metavar="RUN")],
     until: Until = 0,
     seed: Seed = 0,
     verifier: Verifier = None,
@@ -49,11 +49,11 @@ def draw(
     progress: Progress = silent,
     announce: Progress = silent,
 ) -> "DrawResult":
-    """Draw k samples of every problem from a model, each exactly once.
+    """Draw k samples per problem from a model, each exactly once.
 
-    Run it again after a kill or a failure: only what is missing is drawn. A larger -k adds samples. With --until,
-    samples are judged while others are drawn, and a problem stops at its M-th correct one. Two draws of the same model
-    with the same seed are the same samples: give --seed 1 for independent ones.
+    Run it again after an interruption or a failure: only what is missing is drawn. A larger -k adds samples. With
+    --until, samples are judged while others are drawn, and a problem stops at its M-th correct one. Two draws from the
+    same model with the same seed give the same samples: use --seed 1 for independent ones.
 
     Examples:
       offleash draw aime24 vllm:Qwen/Qwen2.5-1.5B -k 8192 --until 5 --decoding paper -o runs/base
@@ -79,18 +79,27 @@ def draw(
     folder = Path(out)
     refuse_drawing_into(folder)
     chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
-    how = verify_options(verifier, judging)
+    verifying = verify_options(verifier, judging)
     frame = problem_frame(problems, selection, progress)
-    done = draw_model(
-        folder, frame, chosen, params, k, until, seed, how, progress, lambda ahead: announce(estimate_text(ahead))
+    summary = draw_model(
+        folder,
+        frame,
+        chosen,
+        params,
+        k,
+        until,
+        seed,
+        verifying,
+        progress,
+        lambda estimate: announce(estimate_text(estimate)),
     )
-    return DrawResult(done)
+    return DrawResult(summary)
 
 
 def problem_frame(
     problems: "str | Path | pl.DataFrame | ProblemSetResult", selection: ProblemSelection, progress: Progress = silent
 ) -> "pl.DataFrame":
-    """The problems that a user names, as a table; one that is a table already is taken as it is."""
+    """The problems that a user names, as a table; a table is returned unchanged."""
     import polars as pl
 
     from offleash.errors import OffleashError
@@ -99,20 +108,23 @@ def problem_frame(
     if isinstance(problems, str | Path):
         return read_problems(problems, selection, progress).frame
     if selection != ProblemSelection():
-        raise OffleashError("These problems are a table already. Select from it before: problem_set(name, size=...).")
+        raise OffleashError("These problems are already a table. Select from it first: problem_set(name, size=...).")
     frame = problems.frame if isinstance(problems, ProblemSetResult) else problems
     if not isinstance(frame, pl.DataFrame):
-        raise OffleashError(f"Problems are a name, a file or a table of polars, not a {type(problems).__name__}.")
+        raise OffleashError(
+            f"Problems must be a name, a file or a polars DataFrame; found a {type(problems).__name__}."
+        )
     return frame
 
 
 def read_problems(name: str | Path, selection: ProblemSelection, progress: Progress = silent) -> "ProblemSet":
-    """The problems of a name or a file, with what was noted in reading them."""
+    """The problems of a name or a file, with notes on how they were read."""
     from offleash.loading.problem_set import load_problems
 
     progress(f"reading {name}")
-    how = selection
-    return load_problems(name, size=how.size, seed=how.problem_seed, source=how.source, columns=how.columns)
+    return load_problems(
+        name, size=selection.size, seed=selection.problem_seed, source=selection.source, columns=selection.columns
+    )
 
 
 @verb
@@ -122,10 +134,10 @@ def study(
     rl: Annotated[str, Data("RL", "The model after RL.")],
     *,
     k: K,
-    out: Annotated[str | Path, Flag("Where the two runs go: DIR/base and DIR/rl.", short="-o", metavar="DIR")],
+    out: Annotated[str | Path, Flag("Folder for the two runs: DIR/base and DIR/rl.", short="-o", metavar="DIR")],
     until: Until = 0,
     seed: Seed = 0,
-    dry_run: Annotated[bool, Flag("Check everything, say what it would cost, and draw nothing.")] = False,
+    dry_run: Annotated[bool, Flag("Check everything and print the cost, without drawing.")] = False,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
     engine: EngineOptions = EngineOptions(),
@@ -137,8 +149,8 @@ def study(
 ) -> "StudyResult":
     """Draw from two models, judge their samples and compare them: two models in, one answer out.
 
-    Run it again after a kill: it resumes. One model is in memory at a time. The two run folders can be used by every
-    other command; DIR/report.html is the page of the result.
+    Run it again to resume. One model is in memory at a time. The two run folders work with every other command;
+    DIR/report.html is the report.
 
     Examples:
       offleash study aime24 vllm:Qwen/Qwen2.5-1.5B vllm:./checkpoints/rl -k 8192 --until 5 --decoding paper -o runs/aime
@@ -161,20 +173,20 @@ def study(
     from offleash.verifying.verify import verify_options
 
     pair = (model_of(base, engine.settings, engine.raw), model_of(rl, engine.settings, engine.raw))
-    params, how, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
+    params, verifying, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
     frame = problem_frame(problems, selection, progress)
     request = StudyRequest(frame, pair, params, k, until, seed)
     cost = request.cost()
     announce(cost_text(request, cost))
     if dry_run:
-        check_study(request, folder, how, progress)
+        check_study(request, folder, verifying, progress)
         return StudyResult(cost)
     done = run_study(
         request,
         folder,
-        how,
+        verifying,
         progress=progress,
-        announce=lambda ahead: announce(estimate_text(ahead)),
+        announce=lambda estimate: announce(estimate_text(estimate)),
         drawn=lambda run: announce(summary_text(run, alone=False)),
     )
     if done.comparison is None or done.inputs is None:
@@ -191,19 +203,24 @@ def sweep(
     *,
     temperature: Annotated[
         float | Sequence[float] | None,
-        Flag("The grid. Default: 0.6,0.8,1.0,1.2; with --match that of --decoding.", metavar="T,T,...", least=0),
+        Flag(
+            "Grid of temperatures. Default: 0.6,0.8,1.0,1.2; with --match, that of --decoding.",
+            metavar="T,T,...",
+            least=0,
+        ),
     ] = None,
     top_p: Annotated[
         float | Sequence[float] | None,
-        Flag("The grid. Default: that of --decoding.", metavar="P,P,...", above=0, most=1),
+        Flag("Grid of top-p values. Default: that of --decoding.", metavar="P,P,...", above=0, most=1),
     ] = None,
     k: K = 256,
     out: Annotated[
-        str | Path, Flag("Runs go to DIR/MODEL/t0.6-p0.95; existing ones are resumed.", short="-o", metavar="DIR")
+        str | Path,
+        Flag("Folder for the runs: DIR/MODEL/t0.6-p0.95; existing ones are resumed.", short="-o", metavar="DIR"),
     ] = "runs/sweep",
-    match: Annotated[bool, Flag("Also give MODEL2 the token entropy of MODEL, by its temperature.")] = False,
+    match: Annotated[bool, Flag("Also match the token entropy of MODEL, by the temperature of MODEL2.")] = False,
     figure: Annotated[
-        str | Path | None, Flag("Draw support against temperature: .svg, .png or .pdf.", metavar="FILE")
+        str | Path | None, Flag("Plot support against temperature: .svg, .png or .pdf.", metavar="FILE")
     ] = None,
     seed: Seed = 0,
     verifier: Verifier = None,
@@ -213,11 +230,11 @@ def sweep(
     judging: Judging = Judging(),
     progress: Progress = silent,
 ) -> "SweepResult":
-    """Draw one or two models at every temperature and top-p of a grid, and show what they reach at each.
+    """Draw from one or two models at every temperature and top-p of a grid, and show what they reach at each.
 
-    Two models are compared at equal decoding, each at its own best one (chosen on other problems than those it is
-    scored on), and with --match at equal token entropy. Run it again after a kill or with a larger grid: only what is
-    missing is drawn. Every point is an ordinary run folder.
+    Two models are compared at equal decoding, each at its own best decoding (chosen on other problems than those it is
+    evaluated on), and with --match at equal token entropy. Run it again after an interruption or with a larger grid:
+    only what is missing is drawn. Every point is an ordinary run folder.
 
     Examples:
       offleash sweep mine.jsonl hf:./base hf:./rl --temperature 0.6,0.8,1.0,1.2 -k 256 -o runs/sweep
@@ -245,17 +262,17 @@ def sweep(
         check_place(Path(figure), option="--figure")
         kind_of(Path(figure))
     params = sampling_params(decoding)
-    usual = (params.temperature,) if match else USUAL
-    decodings = grid(params, _several(temperature) or usual, _several(top_p) or (params.top_p,))
+    default_temperatures = (params.temperature,) if match else USUAL
+    decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
     named = [split_label(text) for text in (model, after) if text is not None]
     models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)
-    how, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
-    points = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), how, progress)
+    verifying, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
+    points = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), verifying, progress)
     result = SweepResult(points)
     return result if figure is None else result.with_figure(Path(figure))
 
 
-def _several(value: float | Sequence[float] | None) -> tuple[float, ...]:
+def _as_tuple(value: float | Sequence[float] | None) -> tuple[float, ...]:
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Sequence) else (value,)
@@ -266,12 +283,12 @@ def certify(
     problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
     model: Annotated[str, Data("MODEL", "hf:PATH@REVISION+ADAPTER.")],
     *,
-    out: Annotated[str | Path, Flag("The folder to write; an existing one is resumed.", short="-o", metavar="CERT")],
+    out: Annotated[str | Path, Flag("Output folder; an existing one is resumed.", short="-o", metavar="CERT")],
     epsilon: Annotated[
         float | None, Flag("Find every completion that is more probable than this.", metavar="P", above=0, below=1)
     ] = None,
     at: Annotated[
-        int | None, Flag("Instead: epsilon of this budget, -ln(0.05)/K. Default: 8192, 3.66e-4.", metavar="K", least=1)
+        int | None, Flag("Set epsilon by a budget instead: -ln(0.05)/K. Default: 8192 (3.66e-4).", metavar="K", least=1)
     ] = None,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
@@ -283,8 +300,8 @@ def certify(
 ) -> "CertifyResult":
     """Find every completion that is more probable than epsilon, without sampling, and judge it.
 
-    Every prefix above epsilon goes through the model once. There is no sampling noise: all correct completions above
-    epsilon, and bounds on the chance of a correct sample. Run it again after a kill: only what is missing is done.
+    Every prefix above epsilon goes through the model once. The result has no sampling noise: all correct completions
+    above epsilon, and bounds on the probability of a correct sample. Run it again to resume.
 
     Examples:
       offleash certify problems.jsonl hf:./base --epsilon 3.66e-4 --max-tokens 64 -o certs/base
@@ -306,33 +323,36 @@ def certify(
     from offleash.verifying.verify import verify_options
 
     above, chosen = threshold(epsilon, at), model_of(model, engine.settings, engine.raw)
-    params, how = sampling_params(decoding), verify_options(verifier, judging)
+    params, verifying = sampling_params(decoding), verify_options(verifier, judging)
     frame = problem_frame(problems, selection, progress)
-    done = certify_model(
-        Path(out), frame, chosen, params, above, how, progress, lambda planned: announce(planned_text(planned))
+    run = certify_model(
+        Path(out), frame, chosen, params, above, verifying, progress, lambda planned: announce(planned_text(planned))
     )
-    return CertifyResult(done)
+    return CertifyResult(run)
 
 
 @verb
 def nucleus(
     *certificates: Annotated[str | Path, Data("CERT...", "Certificates made with top-p 1 (offleash certify).")],
-    top_p: Annotated[
-        float | Sequence[float], Flag("The values of top-p to cut with.", metavar="P,P,...", above=0, most=1)
-    ] = (0.8, 0.9, 0.95, 0.99),
+    top_p: Annotated[float | Sequence[float], Flag("Values of top-p to test.", metavar="P,P,...", above=0, most=1)] = (
+        0.8,
+        0.9,
+        0.95,
+        0.99,
+    ),
     temperature: Annotated[
-        float | None, Flag("Cut the distribution at this temperature, not the certificate's own.", metavar="T", least=0)
+        float | None, Flag("Apply top-p at this temperature instead of the certificate's.", metavar="T", least=0)
     ] = None,
-    model: Annotated[str | None, Flag("Where the certificate's model is now: hf:PATH.", metavar="MODEL")] = None,
+    model: Annotated[str | None, Flag("Current path of the certificate's model: hf:PATH.", metavar="MODEL")] = None,
     verdicts: Verdicts = None,
     engine: EngineOptions = EngineOptions(),
     progress: Progress = silent,
 ) -> "NucleusResult":
-    """What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.
+    """What top-p cuts off: correct completions whose probability it sets to zero, from exact certificates.
 
-    Every correct completion of a certificate is read again, token by token, under each top-p. One that has a token in
-    a tail that is cut can never be drawn: no budget brings it back. The model is opened as it was for the certificate,
-    but for what --set and --raw say.
+    Every correct completion of a certificate is rescored, token by token, under each top-p. One with a token in the
+    truncated tail can never be sampled, whatever the budget. The model is loaded as it was for the certificate, except
+    for --set and --raw.
 
     Examples:
       offleash nucleus certs/base certs/rl
@@ -352,6 +372,6 @@ def nucleus(
     chosen: Model | None = None if model is None else model_of(model, None, engine.raw)
     folders = [Path(certificate) for certificate in certificates]
     cuts = cut_certificates(
-        folders, _several(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
+        folders, _as_tuple(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
     )
     return NucleusResult(tuple(cuts))

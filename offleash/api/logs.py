@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from offleash.options import Data, Flag, Reading, verb
+from offleash.options import Data, Flag, Reading
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     from offleash.results.samples import FormatsResult, FsckResult, ImportResult
@@ -15,11 +16,11 @@ def import_logs(
     logs: Annotated[str | Path, Data("LOGS", "A file, a folder or a quoted glob; NAME=PATH names the run.")],
     *,
     out: Annotated[str | Path, Flag("The run folder to write.", short="-o", metavar="RUN")],
-    texts: Annotated[bool, Flag("Keep the texts of the samples, or verdicts only.")] = True,
+    texts: Annotated[bool, Flag("Keep the texts of samples; --no-texts keeps verdicts only.")] = True,
     reading: Reading = Reading(),
     progress: Progress = silent,
 ) -> "ImportResult":
-    """Other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.
+    """Import other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.
 
     Examples:
       offleash import 'logs/samples_aime24_*.jsonl' -o runs/base
@@ -45,7 +46,7 @@ def import_logs(
 
 @verb
 def show_formats() -> "FormatsResult":
-    """The kinds of logs that can be read, recognised by content.
+    """List the log formats that can be read; they are recognised by content.
 
     Examples:
       offleash formats
@@ -67,9 +68,9 @@ def fsck(
     *runs: Annotated[str | Path, Data("RUN...", "Run folders.")],
     progress: Progress = silent,
 ) -> "FsckResult":
-    """Read run folders in full and check them: every shard, each sample once. Nothing is changed.
+    """Check run folders in full: every shard is readable, every sample is there once. Changes nothing.
 
-    Exit code 1 when something is wrong; the next step is named for each.
+    Exit code 1 if something is wrong, with the next step for each finding.
 
     Examples:
       offleash fsck runs/base runs/rl

@@ -1,4 +1,4 @@
-"""train: a model of transformers trained with a method of RLVR, by a recipe."""
+"""train: train a transformers model with an RLVR method, from a recipe."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from offleash.errors import OffleashError
-from offleash.options import Data, Flag, verb
+from offleash.options import Data, Flag
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     from offleash.results.analyses import TrainResult
 
 
 def needs_local(verb_name: str) -> None:
-    """Refuse a verb that trains where the libraries for it are not installed."""
+    """Refuse a verb that trains if the libraries for it are not installed."""
     lacking = [name for name in ("torch", "transformers", "yaml") if find_spec(name) is None]
     if lacking:
         raise OffleashError(
@@ -27,16 +28,16 @@ def train(
     recipe: Annotated[
         "str | Path | Mapping[str, object]", Data("RECIPE", "A YAML file: model, problems, method, steps, ...")
     ],
-    *overrides: Annotated[str, Data("[KEY=VALUE]...", "Values set by dotted name.")],
+    *overrides: Annotated[str, Data("[KEY=VALUE]...", "Override values of the recipe by dotted name.")],
     out: Annotated[
         str | Path | None,
-        Flag("Where the training goes; an existing one is resumed. Default: runs/RECIPE.", short="-o", metavar="DIR"),
+        Flag("Output folder; an existing training run is resumed. Default: runs/RECIPE.", short="-o", metavar="DIR"),
     ] = None,
     progress: Progress = silent,
 ) -> "TrainResult":
-    """Train a model of transformers with a method of RLVR, on policy, by a recipe.
+    """Train a transformers model with an RLVR method, on-policy, from a recipe.
 
-    DIR gets the recipe as it was resolved, metrics.jsonl, TensorBoard logs, checkpoints, and the model in Hugging Face
+    DIR gets the resolved recipe, metrics.jsonl, TensorBoard logs, checkpoints, and the model in Hugging Face
     format under DIR/model. Run it again after an interruption, or with more steps: it resumes from the last checkpoint.
 
     Examples:
@@ -59,7 +60,7 @@ def train(
 
     if isinstance(recipe, Mapping):
         if out is None:
-            raise OffleashError("A recipe that is no file names no folder. Say where the training goes: out=DIR.")
+            raise OffleashError("A recipe that is not a file has no default output folder. Give out=DIR.")
         read, folder = recipe_of(set_by_name(recipe, overrides)), Path(out)
     else:
         path = Path(recipe)

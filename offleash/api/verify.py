@@ -1,4 +1,4 @@
-"""What judges and scores texts: verify, score; and problems: problem_set, check."""
+"""Judging and scoring texts: verify, score; and problems: problem_set, check."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from offleash.options import (
     Verdicts,
     Verifier,
     Without,
-    verb,
 )
 from offleash.progress import Progress, silent
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,19 +45,19 @@ def verify(
     verifier: Verifier = None,
     also: Annotated[
         Sequence[str],
-        Flag("Judge with this verifier too, for compare --flips. Repeatable.", metavar="NAME"),
+        Flag("Also judge with this verifier, for compare --flips. Repeatable.", metavar="NAME"),
     ] = (),
-    last_number: Annotated[bool, Flag("Where no answer is marked, take the last number of the text.")] = False,
+    last_number: Annotated[bool, Flag("If no answer is marked, take the last number in the text.")] = False,
     opened: Opened = False,
     problems: GoldFrom = None,
     judging: Judging = Judging(),
     each: "Callable[[Outcome], None] | None" = None,
     progress: Progress = silent,
 ) -> "VerifyResult":
-    """Read the answer of every sample and judge it: correct, wrong, unread or failed.
+    """Extract the answer of every sample and judge it: correct, wrong, unread or failed.
 
-    Each distinct answer to a problem is decided once. Run it again after a kill, a failure or more samples: only what
-    is missing is judged.
+    Each distinct answer to a problem is judged once. Run it again after an interruption, after a failure or with more
+    samples: only what is missing is judged.
 
     Examples:
       offleash verify runs/base runs/rl                     each problem by its own verifier
@@ -83,7 +83,9 @@ def verify(
     paths = [str(run) for run in runs]
     file = file_among(paths, "Verify")
     if file is not None and (also or problems):
-        raise OffleashError("--also and --problems are for run folders; rows bring their own gold answers.")
+        raise OffleashError(
+            "--also and --problems are for run folders; rows have their own gold answers. Leave them out."
+        )
     options = verify_options(verifier, judging, ExtractionOptions(last_number, opened))
     if problems is not None:
         options = replace(options, problems=load_problems(str(problems)).frame)
@@ -102,27 +104,29 @@ def _verify_rows(
     rows: list[Outcome] = []
     failures: list[str] = []
 
-    def take(row: "Outcome") -> None:
+    def count(row: "Outcome") -> None:
         counts["verdicts"][row.verdict.value] += 1
         counts["steps"][row.step or "nothing"] += 1
         if row.verdict.value == "failed" and len(failures) < SHOWN:
             failures.append(f"{row.id}: {row.reason}")
         (each or rows.append)(row)
 
-    refused = verify_file(file, options, take, progress)
+    refused = verify_file(file, options, count, progress)
     lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in refused[:SHOWN])
-    said = f"{len(refused)} rows have a gold answer that cannot be judged against:\n{lines}"
-    trouble = OffleashError(said) if refused else None
-    return VerifyResult((), tuple(rows), counts, tuple(failures), of_rows=True, unreadable=trouble)
+    message = f"{len(refused)} rows have a gold answer that the verifier cannot read:\n{lines}"
+    error = OffleashError(message) if refused else None
+    return VerifyResult((), tuple(rows), counts, tuple(failures), of_rows=True, unreadable=error)
 
 
 @verb
 def score(
     *runs: Annotated[str | Path, RUNS],
-    model: Annotated[str, Flag("The model that scores: hf:PATH@REVISION+ADAPTER.", metavar="MODEL")],
-    name: Annotated[str | None, Flag("Keep the scores under this name, not under the model's.", metavar="NAME")] = None,
+    model: Annotated[str, Flag("Model to score with: hf:PATH@REVISION+ADAPTER.", metavar="MODEL")],
+    name: Annotated[
+        str | None, Flag("Store the scores under this name instead of the model's.", metavar="NAME")
+    ] = None,
     first: Annotated[int | None, Flag("Only the first N samples of each problem.", metavar="N", least=1)] = None,
-    only: Annotated[str | None, Flag("Only these samples.", choices=("correct",))] = None,
+    only: Annotated[str | None, Flag("Score only these samples.", choices=("correct",))] = None,
     verdicts: Verdicts = None,
     columns: Columns = {},  # noqa: B006  never changed
     decoding: Annotated[Decoding, Without("max_tokens", "stop")] = Decoding(),
@@ -132,9 +136,9 @@ def score(
 ) -> "ScoreResult":
     """Log-probability, token entropy and perplexity of given texts under a model.
 
-    Of every sample of a run, whichever model drew it, or of rows {"prompt", "text"}. Under the model's own
-    distribution, and under a decoding where one is given. Run it again after a kill or with more samples: only what is
-    missing is scored.
+    Scores every sample of a run, whichever model drew it, or rows {"prompt", "text"}, under the model's own
+    distribution and, if one is given, under a decoding. Run it again after an interruption or with more samples: only
+    what is missing is scored.
 
     Examples:
       offleash score runs/base --model hf:./checkpoints/rl
@@ -162,13 +166,13 @@ def score(
     if file is not None:
         if any(option is not None for option in (name, verdicts, first, only)):
             raise OffleashError(
-                "--name, --verdicts, --first and --only are for run folders; the sums of rows are printed."
+                "--name, --verdicts, --first and --only are for run folders. Leave them out for a file of rows."
             )
         rows: list[ScoredRow] = []
         scored = score_file(file, chosen, params, columns, each or rows.append, progress)
         return ScoreResult(rows=tuple(rows), file=scored)
     if columns:
-        raise OffleashError("--map is for a file of rows; a run folder has columns of its own.")
+        raise OffleashError("--map is for a file of rows; the columns of a run folder are fixed. Leave it out.")
     done = score_folders(paths, chosen, params, name, verdicts, progress, selected(first, only))
     return ScoreResult(tuple(done))
 
@@ -176,14 +180,15 @@ def score(
 @verb
 def problem_set(
     name: Annotated[
-        str | Path | None, Data("[NAME]", "A benchmark, reasoning_gym:TASK or a file; none lists the benchmarks.")
+        str | Path | None,
+        Data("[NAME]", "A benchmark, reasoning_gym:TASK or a file. Without it: lists the benchmarks."),
     ] = None,
     *,
     selection: ProblemSelection = ProblemSelection(),
     progress: Progress = silent,
     announce: Progress = silent,
 ) -> "ProblemSetResult":
-    """Problems of a benchmark, of Reasoning Gym or of your own file; as JSON lines.
+    """The problems of a benchmark, of Reasoning Gym or of your own file, as JSON lines.
 
     Examples:
       offleash problems                                            (lists the benchmarks)
@@ -222,7 +227,7 @@ def check(
     selection: ProblemSelection = ProblemSelection(),
     progress: Progress = silent,
 ) -> "CheckResult":
-    """Check problems before they are drawn: are gold answers accepted and corruptions rejected? Exit 1 if not.
+    """Check problems before drawing: are gold answers accepted and corrupted ones rejected? Exit code 1 if not.
 
     Examples:
       offleash check problems.jsonl --verifier math

@@ -1,1 +1,1 @@
-"""The command line: one function per verb, grouped in files; no logic."""
+"""The command line, generated from the signatures of the public functions; no logic."""

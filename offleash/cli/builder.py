@@ -1,8 +1,8 @@
-"""From the signature of a public function to a command: flags, grouped help, and what happens when it is typed.
+"""From the signature of a public function to a command: flags, grouped help, and the call.
 
-A function declares its options (offleash/options.py); this file turns the declaration into a typer command. What is
-typed reaches the function as text that `parsed` turns into values, so that Python and the command line share every
-check. There is no logic here: what a verb does, it does in api/ or lab/.
+A function declares its options (offleash/options.py); this file turns the declaration into a typer command. Typed text
+is turned into values by `parse_value`, so that Python and the command line share every check. There is no logic here:
+what a verb does is in api/ or lab/.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from offleash.cli.output import command_line, print_json, progress, warn
 from offleash.cli.verbs import Verb
 from offleash.errors import OffleashError
-from offleash.options import DataArgument, Declaration, Option, describe, needs, no_option, parsed
+from offleash.signatures import DataArgument, Declaration, Option, describe, missing, parse_value, unknown_option
 
 # the base of BadParameter, whether typer brings its own click or uses the one that is installed
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -49,15 +49,15 @@ def command_of(verb: Verb) -> Any:
 
 
 class VerbCommand(TyperCommand):
-    """A command with grouped options in its help, and with errors in the form of ours: what was found, what to do."""
+    """A command with grouped options in its help, and with errors in our form: the value found, the next step."""
 
     declared: Declaration
     verb: str
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """What was typed, as text: values are read and checked where options are declared (offleash/options.py).
+        """The words typed, as text: values are parsed and checked by offleash/signatures.py.
 
-        The conversion of typer is left out on purpose: it would import pydantic, which takes longer than all the rest.
+        Typer's own conversion is skipped on purpose: it would import pydantic, which takes longer than everything else.
         """
         try:
             typed, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -69,14 +69,14 @@ class VerbCommand(TyperCommand):
         # typer would report these by its own names and in its own form
         for argument in self.declared.arguments:
             if argument.required and not typed.get(argument.keyword):
-                raise needs(self.verb, argument)
+                raise missing(self.verb, argument)
         if rest:
             raise OffleashError(
                 f"{self.verb} got an unexpected argument {rest[0]!r}. See: offleash {self.verb} --help."
             )
         for option in self.declared.options.values():
             if option.default is MISSING and not typed.get(option.keyword):
-                raise needs(self.verb, option)
+                raise missing(self.verb, option)
         ctx.params = {
             parameter.name: _typed_value(typed.get(parameter.name))
             for parameter in self.params
@@ -90,12 +90,12 @@ class VerbCommand(TyperCommand):
         if typed and type(error).__name__ == "NoSuchOption":
             known = {option.keyword: option.name for option in self.declared.options.values()}
             known |= {"json": "--json"}
-            return no_option(self.declared, self.verb, typed, list(known), lambda name: known[name])
+            return unknown_option(self.declared, self.verb, typed, list(known), lambda name: known[name])
         message = str(getattr(error, "message", error)).rstrip(".")
         return OffleashError(f"{message}. See: offleash {self.verb} --help.")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Arguments before options in the line of usage, since they are typed in that order."""
+        """Arguments before options in the usage line, since they are typed in that order."""
         return [*map(usage, self.declared.arguments), "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -112,7 +112,7 @@ class VerbCommand(TyperCommand):
 
 
 def _typed_value(value: Any) -> Any:
-    """A value of the parser; None where nothing was typed, for which versions of click have values of their own."""
+    """A value from the parser; None if nothing was typed, for which versions of click use different sentinels."""
     return value if isinstance(value, str | bool | list | tuple) else None
 
 
@@ -126,7 +126,7 @@ def help_text(function: Callable[..., object]) -> str:
 
 
 def usage(argument: DataArgument) -> str:
-    """An argument in a line of usage: in brackets where it can be left out."""
+    """An argument in the usage line: in brackets if it is optional."""
     name = argument.data.metavar
     return name if argument.required or name.startswith("[") else f"[{name}]"
 
@@ -136,7 +136,7 @@ def _arguments(declared: Declaration) -> list[Parameter]:
 
 
 def _argument(argument: DataArgument) -> Parameter:
-    """An argument for typer. All are texts: values are parsed where options are declared, for Python alike."""
+    """An argument for typer. All are strings: values are parsed by offleash/signatures.py, as for Python calls."""
     kind: Any = list[str] | None if argument.many else str if argument.required else str | None
     about = typer.Argument(metavar=argument.data.metavar, help=argument.data.help, show_default=False)
     default = Parameter.empty if argument.required and not argument.many else None
@@ -171,7 +171,7 @@ def metavar(option: Option) -> str:
 
 
 def note(option: Option) -> str:
-    """What the help adds about a default: nothing where it is the obvious one, or where the text has it."""
+    """What the help adds about a default: nothing if it is obvious, or if the text mentions it."""
     if option.default is MISSING:
         return " [required]"
     in_text = "Default" in option.flag.help or "0:" in option.flag.help
@@ -188,9 +188,9 @@ def _json() -> Parameter:
 
 
 def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, Any]) -> None:
-    """Call the function with what was typed and print its result; exit code 1 where the result is not `ok`.
+    """Call the function with what was typed and print its result; exit code 1 if the result is not `ok`.
 
-    Options that were not typed are left to the defaults of the function: it is the only place that has them.
+    Options that were not typed get the function's defaults, which are defined nowhere else.
     """
     as_json = bool(typed.pop(JSON))
     arguments: list[Any] = []
@@ -198,16 +198,16 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         value = typed.pop(argument.keyword)
         arguments += (value or []) if argument.many else [] if value is None or value == () else [value]
     values = {
-        name: value if isinstance(value, bool) else parsed(declared.options[name], value)
+        name: value if isinstance(value, bool) else parse_value(declared.options[name], value)
         for name, value in typed.items()
         if value is not None and value not in ([], ())
     }
     with progress(as_json) as shown:
-        ours = {"progress": shown, "announce": warn, "command": command_line(), "each": _each(as_json)}
-        python = {name: value for name, value in ours.items() if name in declared.python_only}
-        result = function(*arguments, **values, **python)
+        available = {"progress": shown, "announce": warn, "command": command_line(), "each": _each(as_json)}
+        callbacks = {name: value for name, value in available.items() if name in declared.python_only}
+        result = function(*arguments, **values, **callbacks)
     # rows of a file were printed one by one as they came; printing them again would double the output
-    streamed = "each" in python and result.lines
+    streamed = "each" in callbacks and result.lines
     if as_json and not streamed:
         for document in result.to_dict() if result.lines else [result.to_dict()]:
             print_json(document)
@@ -216,7 +216,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
     if hasattr(result, "serve"):  # `view`: its address is printed above, and it runs until Ctrl-C
         result.serve()
         (warn if as_json else print)("Stopped; nothing was changed.")
-    # last, so that what was found is printed even where, say, a figure could not be written
+    # last, so that the result is printed even if, say, a figure could not be written
     if result.trouble is not None:
         raise result.trouble
     if not result.ok:
@@ -224,7 +224,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
 
 
 def _each(as_json: bool) -> Callable[[Any], None]:
-    """What to do with each row of a file as it comes: print it with --json, else nothing (the function counts them)."""
+    """What to do with each row of a file: print it with --json, else nothing (the function counts them)."""
     if not as_json:
         return lambda _: None
     from offleash.results.samples import row_document

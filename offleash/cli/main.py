@@ -59,7 +59,9 @@ def overview(group: str = "") -> str:
         for verb in listed:
             first, *rest = wrap(verb.about, width - 16)
             lines += [f"  {verb.name:<13} {first}", *(f"{'':16}{line}" for line in rest)]
-    return "\n".join([*lines, "", "offleash VERB --help has its options and examples; offleash --version the version."])
+    return "\n".join(
+        [*lines, "", "offleash VERB --help shows its options and examples; offleash --version the version."]
+    )
 
 
 def _no_verb(first: str, second: str) -> OffleashError:
@@ -70,7 +72,7 @@ def _no_verb(first: str, second: str) -> OffleashError:
         step = f"Type: offleash {first} {verbs[0]} {second}." if len(verbs) == 1 else f"Its verbs: {', '.join(verbs)}."
         return OffleashError(f"{first} has no verb {second!r}. {f'Did you mean {near[0]!r}?' if near else step}")
     if first in OLD_VERBS:
-        return OffleashError(f"offleash has no verb {first!r} any more. It is {OLD_VERBS[first]!r} now.")
+        return OffleashError(f"offleash no longer has the verb {first!r}. Use {OLD_VERBS[first]!r}.")
     if first.startswith("-"):
         return OffleashError(f"offleash has no option {first!r}. Options follow a verb: offleash VERB --help.")
     known = [*(name for name in VERBS if " " not in name), *GROUPS]
@@ -80,7 +82,7 @@ def _no_verb(first: str, second: str) -> OffleashError:
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Run a command of ours: errors become one message, and SIGTERM ends it as Ctrl-C does."""
+    """Run a command: errors become one message, and SIGTERM ends it as Ctrl-C does."""
     with _signals_as_interrupts() as ended:
         _run(command, ended)
 
@@ -100,8 +102,8 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
-        what = f"ended by {signal.Signals(ended[0]).name}" if ended else "interrupted"
-        print(f"offleash: {what}; nothing was lost, run the same command again.", file=sys.stderr)
+        cause = f"stopped by {signal.Signals(ended[0]).name}" if ended else "interrupted"
+        print(f"offleash: {cause}. Nothing was lost: run the same command again to resume.", file=sys.stderr)
         sys.exit(_interrupted(ended))
     except BrokenPipeError:  # `offleash ... | head`: the reader has left, and nothing can be printed
         sys.stderr.close()
@@ -121,7 +123,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
 
 
 def _interrupted(ended: list[int]) -> int:
-    """The exit code of a shell: 128 and the number of the signal; Ctrl-C is signal 2."""
+    """The exit code that shells use: 128 plus the number of the signal; Ctrl-C is signal 2."""
     return 128 + ended[0] if ended else 130
 
 

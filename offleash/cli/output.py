@@ -1,4 +1,4 @@
-"""What a verb prints: progress and announcements on standard error, its result as JSON or for people."""
+"""What a verb prints: progress and announcements on standard error, its result as JSON or as text."""
 
 import shlex
 import sys
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator["Progress"]:
-    """A line on standard error with what is being done.
+    """A line on standard error that says what is being done.
 
-    On a terminal a spinner, whose line is replaced. Elsewhere (a log of a batch system) a line every five seconds,
-    after the first two: short commands print nothing, and a day of drawing does not fill a disk.
+    On a terminal, a spinner whose line is replaced. Elsewhere (the log of a batch job), a line every five seconds after
+    the first two: short commands print nothing, and a day of drawing does not fill the disk.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -50,7 +50,7 @@ def print_json(document: object) -> None:
 
 
 def console() -> "Console":
-    """Where tables are printed. Cells are data: a model may write [red] or :smile:, and that stays as it is."""
+    """The console that tables are printed to. Cells are data: [red] or :smile: in model output is not markup."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)
@@ -62,5 +62,5 @@ def warn(text: str) -> None:
 
 
 def command_line() -> str:
-    """The words of this command, quoted so that they can be typed again: reports say what made them."""
+    """This command, quoted so that it can be pasted into a shell: reports name the command that made them."""
     return shlex.join(["offleash", *sys.argv[1:]])

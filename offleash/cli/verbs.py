@@ -1,7 +1,7 @@
-"""The verbs of the command line: which public function each is, where it stands in the overview, and one line about it.
+"""The verbs of the command line: which public function each is, its section in the overview, and one line about it.
 
-The lines are the first lines of the functions' docstrings (a test holds them equal): `offleash --help` shows them
-without importing the functions.
+The lines are the first lines of the functions' docstrings (a test checks this): `offleash --help` shows them without
+importing the functions.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "compare",
             f"{API}.compare:compare",
-            "What RL kept, lost and gained, how sure that is, and what chance alone would give.",
+            "What RL kept, lost and gained, with error bars and with what chance alone would produce.",
         ),
         Verb(
             "study",
@@ -44,24 +44,24 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
             "Draw from two models, judge their samples and compare them: two models in, one answer out.",
         ),
     ),
-    "Look at a comparison": (
+    "Reports and figures": (
         Verb(
             "report",
             f"{API}.compare:report",
-            "One page to open, understand and send on: what RL kept, lost and gained, and whether to believe it.",
+            "One page to read and share: what RL kept, lost and gained, and whether to believe it.",
         ),
         Verb(
             "view",
             f"{API}.compare:view",
-            "The page of `report` with everything behind it: every sample of every problem, read when it is looked at.",
+            "The page of `report` with every sample of every problem, loaded on demand.",
         ),
         Verb(
             "figure",
             f"{API}.compare:figure",
-            "One figure of a comparison as PDF, SVG or PNG, with the caption that says how to read it.",
+            "One figure of a comparison as PDF, SVG or PNG, with a caption that says how to read it.",
         ),
     ),
-    "Ask further": (
+    "Further analyses": (
         Verb(
             "entropy",
             f"{API}.analyse:entropy",
@@ -70,7 +70,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "likelihood",
             f"{API}.analyse:likelihood",
-            "Perplexity by class, the other model's chance on lost and gained problems, and the length of the leash.",
+            "Perplexity by class, the other model's likelihood on lost and gained problems, and KL divergence.",
         ),
         Verb(
             "strategies",
@@ -80,7 +80,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "sweep",
             f"{API}.draw:sweep",
-            "Draw one or two models at every temperature and top-p of a grid, and show what they reach at each.",
+            "Draw from one or two models at every temperature and top-p of a grid, and show what they reach at each.",
         ),
         Verb(
             "certify",
@@ -90,35 +90,35 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "nucleus",
             f"{API}.draw:nucleus",
-            "What top-p cuts off: correct completions that it sets to exactly zero, from exact certificates.",
+            "What top-p cuts off: correct completions whose probability it sets to zero, from exact certificates.",
         ),
         Verb(
             "theory",
             f"{API}.analyse:theory",
-            "The paper's statements (appendix C), run and tested in small exact worlds; half a minute on one core.",
+            "Test the paper's theory (appendix C) in small exact worlds; half a minute on one core.",
         ),
         Verb(
             "plan samples",
             f"{API}.analyse:plan_samples",
-            "From a pilot: the budget that would settle the open problems, and its cost.",
+            "Plan from a pilot: the budget at which the loss of a problem could be significant, and its cost.",
         ),
     ),
     "Samples, step by step": (
         Verb(
             "problems",
             f"{API}.verify:problem_set",
-            "Problems of a benchmark, of Reasoning Gym or of your own file; as JSON lines.",
+            "The problems of a benchmark, of Reasoning Gym or of your own file, as JSON lines.",
         ),
         Verb(
             "check",
             f"{API}.verify:check",
-            "Check problems before they are drawn: are gold answers accepted and corruptions rejected? Exit 1 if not.",
+            "Check problems before drawing: are gold answers accepted and corrupted ones rejected? Exit code 1 if not.",
         ),
-        Verb("draw", f"{API}.draw:draw", "Draw k samples of every problem from a model, each exactly once."),
+        Verb("draw", f"{API}.draw:draw", "Draw k samples per problem from a model, each exactly once."),
         Verb(
             "verify",
             f"{API}.verify:verify",
-            "Read the answer of every sample and judge it: correct, wrong, unread or failed.",
+            "Extract the answer of every sample and judge it: correct, wrong, unread or failed.",
         ),
         Verb(
             "score",
@@ -128,22 +128,26 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "import",
             f"{API}.logs:import_logs",
-            "Other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.",
+            "Import other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.",
         ),
-        Verb("formats", f"{API}.logs:show_formats", "The kinds of logs that can be read, recognised by content."),
+        Verb(
+            "formats",
+            f"{API}.logs:show_formats",
+            "List the log formats that can be read; they are recognised by content.",
+        ),
         Verb(
             "fsck",
             f"{API}.logs:fsck",
-            "Read run folders in full and check them: every shard, each sample once. Nothing is changed.",
+            "Check run folders in full: every shard is readable, every sample is there once. Changes nothing.",
         ),
     ),
     "Train": (
         Verb(
             "train",
             f"{API}.train:train",
-            "Train a model of transformers with a method of RLVR, on policy, by a recipe.",
+            "Train a transformers model with an RLVR method, on-policy, from a recipe.",
         ),
-        Verb("lab list", f"{LAB}:lab_list", "The small worlds there are."),
+        Verb("lab list", f"{LAB}:lab_list", "List the small worlds."),
         Verb(
             "lab model",
             f"{LAB}:lab_model",
@@ -152,24 +156,24 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb(
             "lab problems",
             f"{LAB}:lab_problems",
-            "Write problems of a world: to train on (train), to choose by (dev), to test with (test).",
+            "Write problems of a world, from one of its splits: train, dev or test.",
         ),
         Verb(
             "lab traces",
             f"{LAB}:lab_traces",
-            "Write correct traces by the world's own solver, for methods that learn from outside.",
+            "Write correct traces by the world's own solver, for methods that learn from expert traces.",
         ),
         Verb(
             "lab pretrain",
             f"{LAB}:lab_pretrain",
-            "Train a base for a world from its corpus: minutes on one core. The defaults made the one that is shipped.",
+            "Pretrain a base model on a world's corpus: minutes on one core. The shipped base used the defaults.",
         ),
     ),
 }
 VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}
 GROUPS = {
-    "plan": "Plan a study before it is drawn.",
-    "lab": "Small worlds to try things in: their problems, expert traces and models.",
+    "plan": "Plan a study before drawing samples.",
+    "lab": "Small worlds for experiments: problems, expert traces and base models.",
 }
-# Names that verbs had before: typed again, they are answered with the new name. To be removed with 0.2.
+# Former names of verbs: the error names the new one. To be removed with 0.2.
 OLD_VERBS = {"ways": "strategies", "cut": "nucleus"}

@@ -46,6 +46,7 @@ def match(runs: Sequence[Run]) -> Alignment:
     """
     tables = [_described(run) for run in runs]
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
+    # every run is matched with the first, whose ids name the problems from here on
     own, notes = [first.select(own="problem", problem="problem")], []
     for run, table in zip(runs[1:], tables[1:], strict=True):
         pairs, pair_notes = _pair(tables[0], table, runs[0].name, run.name)
@@ -57,7 +58,7 @@ def match(runs: Sequence[Run]) -> Alignment:
     if not common.len():
         raise _nothing_in_common(runs, notes)
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
-    problems = _filled(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
+    problems = _fill_missing(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
     left_out = tuple(run.problems.height - common.len() for run in runs)
     return Alignment(problems, tuple(kept), left_out, tuple(notes))
 
@@ -222,7 +223,7 @@ def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashEr
     )
 
 
-def _filled(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _fill_missing(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Texts, golds, benchmarks and floors that the first run lacks, from the others."""
     columns = ["question", "gold", "benchmark", "guess"]
     for run, names in zip(runs[1:], own[1:], strict=True):
@@ -246,30 +247,32 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
     """What may differ between runs, from the words of --allow."""
     for word in words:
         if word not in ALLOWED:
-            raise unknown("word for what may differ between runs", word, ALLOWED)
+            raise unknown("value of --allow", word, ALLOWED)
     return frozenset(words)
 
 
 def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note, ...]:
     """Refuse two runs that are known to have been drawn with different decoding, or note it where that is allowed."""
-    differing = _differing(before, after)
+    differing = _differing_settings(before, after)
     if not differing:
         return ()
-    settings = ", ".join(f"{name} {was} and {now}" for name, was, now in differing)
+    settings = ", ".join(f"{name} {was} vs {now}" for name, was, now in differing)
     if DECODING in allow:
         return (
-            Note(f"{before.name} and {after.name} were drawn with different decoding ({settings}), which was allowed"),
+            Note(
+                f"{before.name} and {after.name} were drawn with different decoding ({settings}), accepted with --allow"
+            ),
         )
     raise OffleashError(
-        f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. The change would mix "
-        "decoding and training: draw both with the same decoding (or compare several with offleash sweep), or compare "
-        "them as they are with --allow decoding."
+        f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. A comparison would "
+        "confound decoding with training: draw both with the same decoding (offleash sweep compares several), or "
+        "compare them anyway with --allow decoding."
     )
 
 
-def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
+def _differing_settings(before: Run, after: Run) -> list[tuple[str, str, str]]:
     """Settings that both runs record and that differ, as (name, before, after); an unrecorded one is no conflict."""
-    before_settings, after_settings = _known(before), _known(after)
+    before_settings, after_settings = _decoding_settings(before), _decoding_settings(after)
     return [
         (name, before_settings[name], after_settings[name])
         for name in before_settings
@@ -277,7 +280,7 @@ def _differing(before: Run, after: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def _known(run: Run) -> dict[str, str]:
+def _decoding_settings(run: Run) -> dict[str, str]:
     """A run's decoding in canonical text, so that 1 and 1.0 are equal; empty where it records none."""
     try:
         document = json.loads(run.facts.get("decoding", "{}"))

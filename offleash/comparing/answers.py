@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.comparing.tally import AlignedTally
+from offleash.comparing.tally import AlignedTally, verdict_table
 from offleash.data.run import Run
 from offleash.data.tally import UNKNOWN, Answers, Float, Integer, Per, Tally
 from offleash.data.verdict import Verdict
@@ -21,18 +21,23 @@ from offleash.stats.intervals import FEW, REPLICATES, Interval, percentile_inter
 from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
-def answers(runs: Sequence[Run], counted: AlignedTally) -> list[Answers] | None:
+def answers(
+    runs: Sequence[Run], counted: AlignedTally, tables: Sequence[pl.DataFrame | None] | None = None
+) -> list[Answers] | None:
     """The answers of every run, with shared codes; None when a run has none on record.
 
-    Two runs that give the same answer have the same code, so sets of answers can be compared as integers.
+    Two runs that give the same answer have the same code, so sets of answers can be compared as integers. `tables` are
+    the `verdict_table` of each run by answer, where they are there already.
     """
-    frames = [_counts(run, names, counted) for run, names in zip(runs, counted.own, strict=True)]
+    tables = [verdict_table(run, "answer") for run in runs] if tables is None else tables
+    frames = [_counts(table, names, counted) for table, names in zip(tables, counted.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
     known = [frame for frame in frames if frame is not None]
+    # one coding for all runs: equal texts, equal integers
     labels = pl.concat([frame["answer"] for frame in known]).drop_nulls().unique().sort()
     code = pl.DataFrame({"answer": labels, "code": np.arange(len(labels))})
-    return [_coded(frame.join(code, on="answer", how="left"), labels) for frame in known]
+    return [_as_arrays(frame.join(code, on="answer", how="left"), labels) for frame in known]
 
 
 def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
@@ -42,24 +47,25 @@ def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Ta
     so class O does not exist per answer.
     """
     column = "answer" if per is Per.ANSWER else "solution"
-    right = [_right(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
+    right = [_correct_counts(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
     target = pl.concat([frame.select("row", column) for frame in right]).unique().sort("row", column)
     hits = [target.join(frame, on=["row", column], how="left", maintain_order="left") for frame in right]
     correct_TR = np.stack([frame["count"].fill_null(0).to_numpy() for frame in hits], axis=1).astype(np.int64)
+    # a target has the samples of its problem; first successes and counts among the first k are not kept per answer
     whole = counted.tally.take(target["row"].to_numpy())
     none_TR = np.full_like(correct_TR, UNKNOWN)
     label_T = target[column].to_numpy().astype(np.str_)
     return replace(whole, correct_PR=correct_TR, head_PR=none_TR, first_PR=none_TR, per=per, target_P=label_T)
 
 
-def _right(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
+def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
     """Correct answers of one run with their counts: row of the tally, answer, count."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} stopped at success {run.budget.until} of each problem, and support per {column} needs every "
-            "sample of the budget; use --per problem, or draw without --until."
+            f"{run.name!r} stopped each problem at success {run.budget.until}, but support per {column} needs all "
+            "samples of the budget; use --per problem, or draw without --until."
         )
-    frame = _counts(run, names, counted, column)
+    frame = _counts(verdict_table(run, column), names, counted)
     right = None if frame is None else frame.filter(pl.col("verdict") == Verdict.CORRECT.value)
     if right is None or right[column].null_count() > 0:
         raise OffleashError(
@@ -69,18 +75,20 @@ def _right(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) ->
     return right.group_by("row", column).agg(pl.col("count").sum())
 
 
-def _counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str = "answer") -> pl.DataFrame | None:
-    """Rows (row of the tally, answer, verdict, count) of one run; unread samples have a null answer."""
-    if run.verdicts is None or run.budget.until:
+def _counts(table: pl.DataFrame | None, names: pl.DataFrame, counted: AlignedTally) -> pl.DataFrame | None:
+    """A run's `verdict_table` by answer, with rows of the tally for problems; unread samples have a null answer."""
+    if table is None:
         return None
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
-    verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select("problem", column, "verdict")
-    grouped = verified.group_by("problem", column, "verdict").agg(pl.len().alias("count")).collect(engine="streaming")
-    return grouped.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row", "count").cast(pl.Int64))
+    verified = table.filter(pl.col("verdict").is_not_null()).drop("first", "last")
+    return verified.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row").cast(pl.Int64))
 
 
-def _coded(frame: pl.DataFrame, labels: pl.Series) -> Answers:
+def _as_arrays(frame: pl.DataFrame, labels: pl.Series) -> Answers:
     """The counts as arrays; a sample without a readable answer has code -1."""
+    # groups come in the order in which threads finish, and sums of floats depend on theirs: sorted, two runs of a
+    # command agree to the last digit
+    frame = frame.sort("row", "code", "verdict")
     return Answers(
         problem_A=frame["row"].to_numpy(),
         answer_A=frame["code"].fill_null(-1).to_numpy(),
@@ -150,8 +158,8 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
     )
     difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
     value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
-    coin = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
-    pseudo_22 = np.array([[coin, 1.0], [-coin, 1.0]])
+    log_2 = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
+    pseudo_22 = np.array([[log_2, 1.0], [-log_2, 1.0]])
     sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P), replicates, seed)
     mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -202,6 +210,7 @@ def _run_diversity(
 
 
 def _mean(value_P: Float) -> float:
+    """The mean over problems where the value is known; NaN where it is known nowhere."""
     known = value_P[~np.isnan(value_P)]
     return float(known.mean()) if known.size else float("nan")
 
@@ -219,19 +228,23 @@ class MaxAtK:
 
 def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> MaxAtK | None:
     """max@k of both runs; None when no score lies between 0 and 1, since then it is pass@k."""
-    if any(run.verdicts is None or run.budget.until for run in runs) or not any(_partial(run) for run in runs):
+    if any(run.verdicts is None or run.budget.until for run in runs) or not any(
+        _has_partial_credit(run) for run in runs
+    ):
         return None
-    before, after = (_best(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
+    before, after = (_mean_max_at_k(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
     return MaxAtK(before, after)
 
 
-def _partial(run: Run) -> bool:
+def _has_partial_credit(run: Run) -> bool:
+    """Whether any score lies strictly between 0 and 1."""
     assert run.verdicts is not None, "checked by the caller"
     score = pl.col("score")
     return bool(run.verdicts.select(((score > 0) & (score < 1)).any()).collect(engine="streaming").item())
 
 
-def _best(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
+def _mean_max_at_k(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
+    """max@k of one run at every budget, averaged over the problems with at least k scored samples."""
     assert run.verdicts is not None, "checked by the caller"
     rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     scores = run.verdicts.select(pl.col("problem").alias("own"), "score").join(rows.lazy(), on="own").drop_nulls()

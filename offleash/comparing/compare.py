@@ -17,7 +17,7 @@ from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
-from offleash.comparing.tally import AlignedTally, tally
+from offleash.comparing.tally import AlignedTally, tally, verdict_table
 from offleash.data.run import Run
 from offleash.data.tables import VERDICT, Note
 from offleash.data.tally import Answers, Per, Tally
@@ -66,7 +66,9 @@ class Comparison:
     answers: list[Answers] | None  # how often each answer was given, per run; None where a run keeps none
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
-    undecided: tuple[SupportChange, SupportChange] | None  # all undecided samples wrong, and all right
+    undecided: (
+        tuple[SupportChange, SupportChange] | None
+    )  # the change if all undecided samples were wrong, and if all were correct
     notes: tuple[Note, ...]
     _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -74,10 +76,10 @@ class Comparison:
     def efficiency_gap(self) -> float | None:
         """Delta_SE; None where fewer samples were drawn than it needs."""
         before, after = self.curves["before"], self.curves["after"]
-        place = np.flatnonzero(before.k_K == GAP_BUDGET)
-        if not place.size:
+        index = np.flatnonzero(before.k_K == GAP_BUDGET)
+        if not index.size:
             return None
-        return sampling_efficiency_gap(float(before.value_K[place[0]]), float(after.value_K[0]))
+        return sampling_efficiency_gap(float(before.value_K[index[0]]), float(after.value_K[0]))
 
     # What the terminal does not show is computed when the JSON document, a figure or a user reads it.
 
@@ -110,6 +112,7 @@ class Comparison:
         return cast(Derived, self._derived[name])
 
     def _repr_html_(self) -> str | None:
+        """What a notebook shows."""
         return html(self)
 
 
@@ -134,14 +137,14 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     )  # one set of problems and one k, or the steps could not stand in one table
     question = replace(question, at=whole.tally.head)
     kept = [
-        replace(run, problems=run.problems.join(_common(whole, names), on="problem", how="semi"))
+        replace(run, problems=run.problems.join(_own_ids(whole, names), on="problem", how="semi"))
         for run, names in zip(runs, whole.own, strict=True)
     ]
     first = replace(kept[0], notes=kept[0].notes + whole.notes)
     return [compare(first, run, question) for run in kept[1:]]
 
 
-def _common(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
+def _own_ids(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
     """The ids that a run itself gives to the problems that all runs have."""
     return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
 
@@ -158,16 +161,18 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     dropped: list[Note] = []
     if question.drop_unread:
         before, after = (_without_unread(run, dropped) for run in (before, after))
-    counted = tally([before, after], question.at, question.seed)
+    tables = [verdict_table(run, "answer") for run in (before, after)]  # one scan for the tally and for the answers
+    counted = tally([before, after], question.at, question.seed, tables)
     pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
+    # one pass over dense budgets serves the table at k, the curves, the crossing and the equivalent budgets
     k, most = counted.tally.head, common_budget(pair)
     sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(question.replicates, question.seed)
     cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta)
     if question.rule is Rule.SEEN:
-        change = change_at(sums, int(sums.place(k)[0]), pair)
+        change = change_at(sums, int(sums.index_of(k)[0]), pair)
     else:
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
-    answers_R = answers([before, after], counted)
+    answers_R = answers([before, after], counted, tables)
     shown = budgets(most)
     return Comparison(
         before=before,
@@ -185,8 +190,13 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         answers=answers_R,
         benchmarks=by_benchmark(pair, change, cells, question.replicates, question.seed),
         macro=macro_mean(pair, cells, question.replicates, question.seed),
-        undecided=_undecided(pair, cells, question),
-        notes=differing + _named(before) + _named(after) + tuple(dropped) + counted.notes + _verdict_notes(counted),
+        undecided=_undecided_bounds(pair, cells, question),
+        notes=differing
+        + _notes_of(before)
+        + _notes_of(after)
+        + tuple(dropped)
+        + counted.notes
+        + _verdict_notes(counted),
     )
 
 
@@ -194,8 +204,8 @@ def _refuse_same_draw(before: Run, after: Run) -> None:
     """Two draws of one model with one seed are the same samples: nothing between them is chance."""
     if before.draw and before.draw == after.draw:
         raise OffleashError(
-            f"{before.name!r} and {after.name!r} are the same draw: one model, decoding and seed, so the same samples. "
-            "To see what chance alone does, draw one of them again with --seed 1."
+            f"{before.name!r} and {after.name!r} are the same draw: same model, decoding and seed, so the same "
+            "samples. To see what chance alone does, draw one of them again with --seed 1."
         )
 
 
@@ -228,7 +238,7 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
+def _undecided_bounds(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
     if pair.per is not Per.PROBLEM or question.rule is not Rule.SEEN:
         return None
@@ -248,7 +258,7 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     """
     if run.verdicts is None or run.budget.until:
         raise OffleashError(
-            f"{run.name!r} holds counts or stopped early, so no sample can be dropped; leave out --unread."
+            f"{run.name!r} has counts only or stopped early, so unread samples cannot be dropped; omit --unread drop."
         )
     unread = pl.col("verdict").eq_missing(pl.lit(Verdict.UNREAD.value, VERDICT))
     rows = int(run.verdicts.select(unread.sum()).collect(engine="streaming").item())
@@ -258,7 +268,7 @@ def _without_unread(run: Run, notes: list[Note]) -> Run:
     return replace(run, verdicts=kept, samples=samples)
 
 
-def _named(run: Run) -> tuple[Note, ...]:
+def _notes_of(run: Run) -> tuple[Note, ...]:
     """The notes of a run under its name: two runs may have files of the same name."""
     return tuple(replace(note, text=f"{run.name}: {note.text}") for note in run.notes)
 
@@ -269,5 +279,5 @@ def _verdict_notes(counted: AlignedTally) -> tuple[Note, ...]:
     for r, run in enumerate(counted.tally.runs):
         unverified = int(counted.tally.unverified_PR[:, r].sum())
         if unverified:
-            notes.append(Note(f"{run}: samples without a verdict are not counted as drawn", unverified, left_out=True))
+            notes.append(Note(f"{run}: samples without a verdict are not counted", unverified, left_out=True))
     return tuple(notes)

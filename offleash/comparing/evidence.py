@@ -84,25 +84,26 @@ def evidence(
         The evidence. Per answer or solution all tests are missing: answers to one problem compete for the same samples,
         so their changes are not independent. Runs that stopped early keep the tests that their records allow.
     """
-    k, retested, why_not = change.k, None, None
+    k, retested, no_retest = change.k, None, None
     # a redraw at k is estimated from pass@2k of the run before, so it needs 2k of its samples
     half = int(np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE].min() // 2)
     if half >= 1:
         retested = retest(pair, min(half, k), replicates, seed)
     else:
-        why_not = f"{pair.runs[BEFORE]!r} has one sample per problem; a redraw needs two"
+        no_retest = f"{pair.runs[BEFORE]!r} has only one sample per problem; estimating a redraw needs two"
     if pair.per is not Per.PROBLEM:
         dependent = (
-            f"per {pair.per.value} the targets of a problem depend on each other; compare with the redraw instead"
+            f"{pair.per.value}s of one problem are not independent, so they are not tested; compare with the redraw"
         )
-        return _without_tests(dependent, retested, why_not)
+        return _without_tests(dependent, retested, no_retest)
     if (pair.until_R > 0).any():
-        return _stopped(pair, change, retested, why_not)
+        return _evidence_of_stopped_runs(pair, change, retested, no_retest)
     drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
+    # the exchange null needs a rule that depends on the count of a problem alone: in from `least`, out up to `most`
     least, most, reason = _thresholds(change.rule, k, tau, zeta)
     E, S = _gains_and_losses(correct_P2 >= least, correct_P2 <= most)
     null = exchange_null(drawn_P2, correct_P2, least, most) if reason is None else None
-    rows = lists(drawn_P2, correct_P2)
+    rows = lists(drawn_P2, correct_P2)  # Benjamini-Hochberg over all problems, whatever the rule
     return Evidence(
         E=E if reason is None else None,
         S=S if reason is None else None,
@@ -112,13 +113,13 @@ def evidence(
         mcnemar_p=mcnemar(E, S) if reason is None else None,
         losses_at_least=losses_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
         gains_at_least=gains_at_least(drawn_P2, correct_P2) if change.rule is Rule.SEEN else None,
-        lost=_named(pair, rows.lost),
-        gained=_named(pair, rows.gained),
-        fallen=_named(pair, rows.fallen),
-        risen=_named(pair, rows.risen),
+        lost=_problem_ids(pair, rows.lost),
+        gained=_problem_ids(pair, rows.gained),
+        fallen=_problem_ids(pair, rows.fallen),
+        risen=_problem_ids(pair, rows.risen),
         strength=strength(correct_P2),
         retest=retested,
-        retest_reason=why_not,
+        retest_reason=no_retest,
         confirmation=confirmation(drawn_P2, correct_P2),
         tipping={"E": tipping_rate(change.E, change.O, k), "S": tipping_rate(change.S, change.O, k)},
         smallest_certain_loss=smallest_certain_loss(k, len(pair)),
@@ -133,12 +134,12 @@ def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, 
     if rule is Rule.SEEN:
         return 1, 0, None
     if rule is Rule.POSTERIOR:
-        return 1, 0, "the posterior rule borrows from all problems, so it has no exchange null"
+        return 1, 0, "the posterior rule pools all problems, so it has no exchange null"
     every = np.arange(k + 1)
     state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k, zeta)), zeta)
     inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
     if not inside.size or not outside.size:
-        return 1, 0, f"with k={k} no number of successes is decisive"
+        return 1, 0, f"with k = {k} no number of successes decides whether a problem is reached"
     return int(inside[0]), int(outside[-1]), None
 
 
@@ -148,7 +149,9 @@ def _gains_and_losses(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
     return E, int((inside_P2[:, BEFORE] & outside_P2[:, AFTER]).sum())
 
 
-def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_not: str | None) -> Evidence:
+def _evidence_of_stopped_runs(
+    pair: Tally, change: SupportChange, retested: Retest | None, no_retest: str | None
+) -> Evidence:
     """The evidence of runs that stopped at their m-th success: the table, McNemar and the lists, not the exchange null.
 
     Such a record has a random number of samples and, if it stopped, a fixed number of successes: exchanging successes
@@ -156,11 +159,11 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
     """
     reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
     E, S = _gains_and_losses(reached_P2, ~reached_P2)
-    empty = _without_tests("a run that stopped at its m-th success is not exchangeable with another", retested, why_not)
+    empty = _without_tests("runs that stop at their m-th success are not exchangeable", retested, no_retest)
     known = vars(empty) | {
         "E": E,
         "S": S,
-        "basis": f"records that end at success {int(pair.until_R.max())}",
+        "basis": f"samples up to success {int(pair.until_R.max())} of each problem",
         "mcnemar_p": mcnemar(E, S),
         "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
     }
@@ -170,12 +173,12 @@ def _stopped(pair: Tally, change: SupportChange, retested: Retest | None, why_no
         known |= {
             "losses_at_least": holm_rejections(lost_p),
             "gains_at_least": holm_rejections(gained_p),
-            "lost": _named(pair, discoveries(lost_p)),
-            "gained": _named(pair, discoveries(gained_p)),
+            "lost": _problem_ids(pair, discoveries(lost_p)),
+            "gained": _problem_ids(pair, discoveries(gained_p)),
             "strength": strength(pair.correct_PR),
         }
     else:
-        known["bound_reason"] = f"the records of runs that stopped early hold successes beyond k = {change.k}"
+        known["bound_reason"] = f"runs that stopped early include successes beyond k = {change.k}"
     return Evidence(**known)
 
 
@@ -185,7 +188,7 @@ def _loss_p(pair: Tally, side: int, other: int) -> Float:
     return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)
 
 
-def _without_tests(reason: str, retested: Retest | None, why_not: str | None) -> Evidence:
+def _without_tests(reason: str, retested: Retest | None, no_retest: str | None) -> Evidence:
     """Evidence that consists of the retest only, with the reason why nothing was tested."""
     return Evidence(
         E=None,
@@ -202,14 +205,15 @@ def _without_tests(reason: str, retested: Retest | None, why_not: str | None) ->
         risen=(),
         strength={},
         retest=retested,
-        retest_reason=why_not,
+        retest_reason=no_retest,
         confirmation={},
         tipping={},
         smallest_certain_loss=None,
     )
 
 
-def _named(pair: Tally, rows: Integer) -> tuple[str, ...]:
+def _problem_ids(pair: Tally, rows: Integer) -> tuple[str, ...]:
+    """The ids of some rows as plain strings, for JSON and the terminal."""
     return tuple(str(name) for name in pair.problem_P[rows])
 
 
@@ -217,6 +221,4 @@ def _basis(pair: Tally, k: int) -> str:
     """Which samples the tests use, as the terminal and the JSON say it."""
     if (pair.drawn_PR == k).all():
         return "all samples"
-    return (
-        f"the first {k} samples of each problem" if pair.ordered_R.all() else f"{k} samples of each problem at random"
-    )
+    return f"the first {k} samples of each problem" if pair.ordered_R.all() else f"{k} random samples of each problem"

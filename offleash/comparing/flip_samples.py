@@ -21,7 +21,7 @@ TAIL = 4000  # characters at the end of a text in which the answer is looked for
 WIDTH = 120  # of a snippet, and of an answer
 CORRECT = pl.col("verdict") == Verdict.CORRECT.value
 _KEY = ["problem", "index"]
-_SAID = ("verdict", "answer", "reason")
+_OPINION_COLUMNS = ("verdict", "answer", "reason")
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def truncated_correct(window: SampleWindow, only: Integer) -> Integer:
     if window.run.samples is None or not only.size:
         return np.zeros(window.rows, dtype=np.int64)
     right = window.within(window.verdicts.select("problem", "index", "verdict").filter(CORRECT), only)
-    both = right.select("row", "index").join(_cut(window, only), on=["row", "index"], how="semi")
+    both = right.select("row", "index").join(_truncated_rows(window, only), on=["row", "index"], how="semi")
     counts = both.group_by("row").agg(pl.len().cast(pl.Int64).alias("count")).collect(engine="streaming")
     return window.per_row(counts)
 
 
 def truncated_of(window: SampleWindow, only: Integer) -> pl.DataFrame:
     """Samples of some rows that were cut at the token limit: row, index."""
-    return _cut(window, only).collect(engine="streaming")
+    return _truncated_rows(window, only).collect(engine="streaming")
 
 
 def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
@@ -175,9 +175,9 @@ def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
     distinct = deciding.unique(["row", "index"], keep="first")
     ranked = distinct.with_columns(
         alike=pl.len().over("row", "answer").cast(pl.Int64),
-        place=pl.col("index").rank("ordinal").over("row", "answer"),
+        rank=pl.col("index").rank("ordinal").over("row", "answer"),
     )
-    ordered = ranked.sort("row", "place", "index")
+    ordered = ranked.sort("row", "rank", "index")
     return ordered.filter(pl.int_range(pl.len()).over("row") < shown).select("row", "index", "alike")
 
 
@@ -185,15 +185,18 @@ def fetch(
     window: SampleWindow, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The picked samples with all that is known of them, by row; the only place where texts are read."""
-    places = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
-    samples_to_show = places.join(
-        _at(window.verdicts, places, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
+    wanted = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
+    samples_to_show = wanted.join(
+        _columns_at(window.verdicts, wanted, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
     )
     kept = pl.LazyFrame(schema={"problem": pl.String(), "index": pl.UInt32()})
     samples = kept if window.run.samples is None else window.run.samples
-    samples_to_show = samples_to_show.join(_at(samples, places, "finish", "text"), on=_KEY, how="left")
+    samples_to_show = samples_to_show.join(_columns_at(samples, wanted, "finish", "text"), on=_KEY, how="left")
     views = {
-        name: {(row[0], row[1]): VerifierOpinion(*map(_short, row[2:])) for row in _at(frame, places, *_SAID).rows()}
+        name: {
+            (row[0], row[1]): VerifierOpinion(*map(_clip, row[2:]))
+            for row in _columns_at(frame, wanted, *_OPINION_COLUMNS).rows()
+        }
         for name, frame in others.items()
     }
     out: dict[int, list[DecidingSample]] = {}
@@ -213,20 +216,20 @@ def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
     return ("…" if low > 0 else "") + part + ("…" if low + width < len(text) else "")
 
 
-def _cut(window: SampleWindow, only: Integer) -> pl.LazyFrame:
+def _truncated_rows(window: SampleWindow, only: Integer) -> pl.LazyFrame:
     """Samples of some rows that ended at the token limit, lazily: row, index."""
     assert window.run.samples is not None, "checked by the caller"
     ended = window.run.samples.select("problem", "index", "finish").filter(pl.col("finish") == TRUNCATED)
     return window.within(ended, only).select("row", "index")
 
 
-def _at(frame: pl.LazyFrame, places: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def _columns_at(frame: pl.LazyFrame, keys: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Some columns of a few samples, null where the table lacks one; of a text only its end."""
     known = frame.collect_schema().names()
     read = [pl.col(name) if name in known else pl.lit(None, pl.String).alias(name) for name in columns]
     ends = [column.str.tail(TAIL) if name == "text" else column for name, column in zip(columns, read, strict=True)]
-    near = frame.filter(pl.col("problem").is_in(places["problem"].unique().to_list()))
-    wanted = near.join(places.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
+    near = frame.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
+    wanted = near.join(keys.lazy().select(_KEY), on=_KEY, how="semi").select(*_KEY, *ends)
     return wanted.unique(_KEY, keep="last").collect(engine="streaming")
 
 
@@ -235,29 +238,29 @@ def _sample(run: str, row: dict[str, object], others: dict[str, VerifierOpinion]
 
     The snippet is centred on the answer that the present verifier read, else on one that another verifier read.
     """
-    text, answer = _text(row["text"]), _text(row["answer"])
+    text, answer = _optional_text(row["text"]), _optional_text(row["answer"])
     read = next(
         (text_read for text_read in (answer, *(opinion.answer for opinion in others.values())) if text_read), None
     )
     return DecidingSample(
         run=run,
         index=int(str(row["index"])),
-        verdict=_text(row["verdict"]),
-        answer=_short(answer),
-        reason=_short(_text(row["reason"])),
-        step=_short(_text(row["step"])),
-        finish=_short(_text(row["finish"])),
+        verdict=_optional_text(row["verdict"]),
+        answer=_clip(answer),
+        reason=_clip(_optional_text(row["reason"])),
+        step=_clip(_optional_text(row["step"])),
+        finish=_clip(_optional_text(row["finish"])),
         alike=int(str(row["alike"])),
         others=others,
         text=None if text is None else snippet(text, read),
     )
 
 
-def _text(value: object) -> str | None:
+def _optional_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _short(text: str | None) -> str | None:
+def _clip(text: str | None) -> str | None:
     """A text clipped to the width of a line, and cleaned."""
     if text is None:
         return None

@@ -87,7 +87,7 @@ class Side:
     now: WindowCounts  # by the verdicts that the comparison uses
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """How a suggested command names the run."""
         return self.judged.source or self.run.name
 
@@ -132,7 +132,7 @@ def alternatives_of(
     comparison: Comparison, sides: Sequence[Side]
 ) -> tuple[JudgingAlternative, list[JudgingAlternative], list[UntriedAlternative]]:
     """How the samples are judged now, every alternative that the runs allow, and those that they do not."""
-    correct_PR, judged_PR = (_both(sides, name) for name in ("correct_P", "judged_P"))
+    correct_PR, judged_PR = (_per_run(sides, name) for name in ("correct_P", "judged_P"))
     now = _alternative(comparison, None, "as judged now", None, correct_PR, judged_PR)
     untried: list[UntriedAlternative] = []
     alternatives = [
@@ -154,7 +154,7 @@ def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, name
     return Side(run, stored, window, count_verdicts(window, window.verdicts))
 
 
-def _both(sides: Sequence[Side], name: str) -> Integer:
+def _per_run(sides: Sequence[Side], name: str) -> Integer:
     """A count of both runs as columns."""
     return np.stack([getattr(side.now, name) for side in sides], axis=1)
 
@@ -205,19 +205,20 @@ def _by_verifier(
     known = [set(side.judged.verdicts) for side in sides]
     present = {side.run.verifier for side in sides}
     shared = sorted(name for name in known[BEFORE] & known[AFTER] if present != {name})
+    # the command to suggest names a verifier of another kind than the present one: two alike would agree by design
     also = "math" if any((name or "").startswith("string") for name in present) else "string"
     for side in sides:
         if not side.judged.folder:
-            step = f"offleash import {side.place} -o RUN, then offleash verify RUN --also {also}"
+            step = f"offleash import {side.path} -o RUN, then offleash verify RUN --also {also}"
             untried.append(UntriedAlternative("another verifier", f"{side.run.name} is not a run folder", step))
     if not shared and all(side.judged.folder for side in sides):
-        step = f"offleash verify {sides[BEFORE].place} {sides[AFTER].place} --also {also}"
+        step = f"offleash verify {sides[BEFORE].path} {sides[AFTER].path} --also {also}"
         untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
     for side, other, names in ((sides[0], sides[1], known[0] - known[1]), (sides[1], sides[0], known[1] - known[0])):
         for name in sorted(names - present) if other.judged.folder else ():
-            again = f"offleash verify {other.place} --also {name.split('@')[0]}" if "@" in name else None
+            again = f"offleash verify {other.path} --also {name.split('@')[0]}" if "@" in name else None
             untried.append(
-                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} and not {other.run.name}", again)
+                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} but not {other.run.name}", again)
             )
     alternatives = []
     for name in shared:
@@ -237,8 +238,10 @@ def _by_step(
     """What if answers read by some extraction step do not count: by any loose step, and by each step in turn."""
     for side in sides:
         if not side.now.names_steps:
-            step = f"offleash verify {side.place}" if side.judged.folder else None
-            untried.append(UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} name none", step))
+            step = f"offleash verify {side.path}" if side.judged.folder else None
+            untried.append(
+                UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} do not record them", step)
+            )
     steps = sorted({step for side in sides for step in side.now.by_step if step})
     if not steps:
         return []
@@ -287,7 +290,7 @@ def _with_failed(
     comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     """What if the verifier had accepted every sample on which it failed: an upper bound on what it may have missed."""
-    failed_PR = _both(sides, "failed_P")
+    failed_PR = _per_run(sides, "failed_P")
     if not failed_PR.any():
         untried.append(UntriedAlternative("failed verdicts", "no verdict failed"))
         return []
@@ -379,7 +382,7 @@ def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts,
     matched = match([comparison.before, comparison.after])
     sides = sides_of(comparison, (before, after), matched.own)
     now, alternatives, untried = alternatives_of(comparison, sides)
-    listed = _listed(comparison, now, alternatives, dict(matched.problems.select("problem", "gold").iter_rows()))
+    listed = _review_list(comparison, now, alternatives, dict(matched.problems.select("problem", "gold").iter_rows()))
     rows_F = np.array([row for row, _ in listed[:FETCHED]], dtype=np.int64)
     seen = [_samples(side, r, now, alternatives, rows_F, shown) for r, side in enumerate(sides)]
     problems = (replace(flip, samples=seen[BEFORE].get(row, ()) + seen[AFTER].get(row, ())) for row, flip in listed)
@@ -394,7 +397,7 @@ def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts,
     )
 
 
-def _listed(
+def _review_list(
     comparison: Comparison,
     now: JudgingAlternative,
     alternatives: Sequence[JudgingAlternative],
@@ -402,30 +405,32 @@ def _listed(
 ) -> list[tuple[int, Flip]]:
     """The flips with their rows: E and S before P and O, then those settled by the fewest samples."""
     out = []
-    for row in np.flatnonzero(_changed(alternatives, now)):
-        turned = [alternative for alternative in alternatives if alternative.class_P[row] != now.class_P[row]]
-        review = any(alternative.review for alternative in turned)
-        considered = [alternative for alternative in turned if alternative.review] if review else turned
-        gap_WR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in considered]))
+    for row in np.flatnonzero(_class_changes(alternatives, now)):
+        flipped = [alternative for alternative in alternatives if alternative.class_P[row] != now.class_P[row]]
+        review = any(alternative.review for alternative in flipped)
+        # flips that only ignoring a whole format causes say nothing about how many samples a person must read
+        considered = [alternative for alternative in flipped if alternative.review] if review else flipped
+        gap_AR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in considered]))
         problem = str(comparison.tally.problem_P[row])
         answer = gold.get(problem)
         flip = Flip(
             problem=problem,
             gold=None if answer is None else clean(answer[:GOLD]),
             now=str(now.class_P[row]),
-            under={alternative.name: str(alternative.class_P[row]) for alternative in turned},
+            under={alternative.name: str(alternative.class_P[row]) for alternative in flipped},
             review=review,
             correct=(int(now.correct_PR[row, BEFORE]), int(now.correct_PR[row, AFTER])),
-            deciding=int(gap_WR.max(axis=0).sum()),
+            deciding=int(gap_AR.max(axis=0).sum()),
             samples=(),
         )
         out.append((int(row), flip))
+    # losses and gains change the headline, and few deciding samples are quickly read: both come first
     return sorted(
         out, key=lambda pair: (not pair[1].review, pair[1].now not in "ES", pair[1].deciding, pair[1].problem)
     )
 
 
-def _changed(alternatives: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
+def _class_changes(alternatives: Sequence[JudgingAlternative], now: JudgingAlternative) -> Flags:
     """The problems whose class differs under some of these alternatives."""
     changed_P = np.zeros(len(now.class_P), dtype=bool)
     for alternative in alternatives:
@@ -437,7 +442,7 @@ def _samples(
     side: Side, r: int, now: JudgingAlternative, alternatives: Sequence[JudgingAlternative], rows_F: Integer, shown: int
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The deciding samples of one run, by row: those that one alternative counts as correct and another does not."""
-    reviewed_P = _changed([alternative for alternative in alternatives if alternative.review], now)
+    reviewed_P = _class_changes([alternative for alternative in alternatives if alternative.review], now)
     moved = {}
     for alternative in alternatives:
         counts_P = (
@@ -449,6 +454,7 @@ def _samples(
     only = np.unique(np.concatenate([*moved.values(), np.zeros(0, dtype=np.int64)]))
     if side.window is None or not only.size:
         return {}
+    # a sample decides if one way of judging counts it as correct and the other does not
     own = decisive_samples(side.window, side.window.verdicts, only)
     right, key = own.filter(CORRECT), ["row", "index"]
     deciding = []
@@ -478,13 +484,13 @@ def _table(alternative: JudgingAlternative, now: JudgingAlternative) -> Alternat
     cells = {letter: int((alternative.class_P == letter).sum()) for letter in ("P", "E", "S", "O", UNDETERMINED_CLASS)}
     P, E, S, O = (cells[letter] for letter in "PESO")  # noqa: E741
     value = {name: float(ratio(name, P, E, S, P + E + S + O)) for name in METRICS}
-    turned = int((alternative.class_P != now.class_P).sum())
+    flipped = int((alternative.class_P != now.class_P).sum())
     return Alternative(
         alternative.name,
         alternative.kind,
         cells,
         value,
-        turned,
+        flipped,
         alternative.review,
         int((~alternative.complete_P).sum()),
     )

@@ -13,6 +13,7 @@ from offleash.comparing.flip_samples import DecidingSample, VerifierOpinion
 from offleash.comparing.flips import Alternative, Flip, Flips
 from offleash.render.escape import clean
 from offleash.render.json import Json, encode
+from offleash.render.numbers import many
 from offleash.stats.change import METRICS
 
 MOST = 20  # problems shown in a terminal; --json has all
@@ -42,10 +43,10 @@ def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
     title = Text.assemble(("Which classes depend on how samples are judged?", "bold"))
     title.append(f"   {clean(flips.before)} → {clean(flips.after)}, the first {flips.k} samples of each problem", "dim")
     parts: list[RenderableType] = [Text(""), title]
-    if any(way.flips for way in flips.alternatives):
+    if any(alternative.flips for alternative in flips.alternatives):
         parts.append(_table(flips))
     parts += [Text(line) for line in _summary(flips)]
-    parts += [part for place, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(place, flip, flips)]
+    parts += [part for number, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(number, flip, flips)]
     if len(flips.to_review) > MOST:
         parts.append(Text(f"and {len(flips.to_review) - MOST:,} more; --json has all"))
     parts += [Text(f"· {line}", style="dim") for line in _untried(flips)]
@@ -64,11 +65,11 @@ def cautions(flips: Flips) -> list[str]:
     if not review:
         return []
     changed = sum(flip.now in ("E", "S") for flip in review)
-    which = f", {changed:,} of them lost or gained now" if changed else ""
+    which = f", {changed:,} of them currently lost or gained" if changed else ""
     first = ", ".join(clean(flip.problem)[:60] for flip in review[:3])
     return [
         f"The class of {_problems(len(review))} depends on how samples are judged{which}: {first}"
-        f"{', ...' if len(review) > 3 else ''}. offleash compare --flips shows the samples that decide."
+        f"{', ...' if len(review) > 3 else ''}. offleash compare --flips shows the deciding samples."
     ]
 
 
@@ -118,31 +119,31 @@ def _table(flips: Flips) -> Table:
 def _summary(flips: Flips) -> list[str]:
     """What changes nothing, what could not be judged in full, and how many problems to review."""
     same = [clean(alternative.name) for alternative in flips.alternatives if not alternative.flips]
-    lines = [f"No class changes: {', '.join(same)}."] if same else []
+    lines = [f"No class changes under: {', '.join(same)}."] if same else []
     lines += [
         f"{clean(alternative.name)} has not judged all samples of {_problems(alternative.unchecked)}, "
-        "whose class is kept."
+        "which keep their class."
         for alternative in flips.alternatives
         if alternative.unchecked
     ]
     formats = len(flips.problems) - len(flips.to_review)
     if formats:
         verb = "changes" if formats == 1 else "change"
-        lines.append(f"{_problems(formats)} {verb} class only when a whole strict format is not read (see --json).")
+        lines.append(f"{_problems(formats)} {verb} class only if a whole answer format is ignored (see --json).")
     if flips.to_review:
-        first = "E and S first, then by the number of samples that decide"
+        first = "E and S first, then by the number of deciding samples"
         lines.append(f"{_problems(len(flips.to_review))} to review, {first}:")
     elif flips.alternatives:
-        lines.append("No problem needs a review.")
+        lines.append("No problem needs review.")
     else:
         lines.append("No alternative could be tried.")
     return lines
 
 
-def _flip(place: int, flip: Flip, flips: Flips) -> list[RenderableType]:
+def _flip(number: int, flip: Flip, flips: Flips) -> list[RenderableType]:
     """One entry of the review list: the classes it turns into, and the samples that decide."""
     reviewed = {alternative.name for alternative in flips.alternatives if alternative.review}
-    head = Text(f"{place:>3}. ")
+    head = Text(f"{number:>3}. ")
     head.append(clean(flip.problem), "bold")
     by_class: dict[str, list[str]] = {}
     for name, letter in ((name, letter) for name, letter in flip.under.items() if name in reviewed):
@@ -162,16 +163,17 @@ def _sample(sample: DecidingSample) -> list[str]:
     if sample.reason:
         facts.append(sample.reason)
     if sample.answer is not None:
-        facts.append(f"answer {sample.answer}{f' by {clean(sample.step)}' if sample.step else ''}")
+        facts.append(f"answer {sample.answer}{f' (step {clean(sample.step)})' if sample.step else ''}")
     if sample.alike > 1:
-        facts.append(f"{sample.alike} alike")
+        facts.append(f"{sample.alike} with this answer")
     if sample.finish == "length":
         facts.append("truncated")
-    facts += [f"{clean(name)}: {_said(other)}" for name, other in sample.others.items()]
+    facts += [f"{clean(name)}: {_opinion(other)}" for name, other in sample.others.items()]
     return [", ".join(facts), *([f"  {sample.text}"] if sample.text else [])]
 
 
-def _said(other: VerifierOpinion) -> str:
+def _opinion(other: VerifierOpinion) -> str:
+    """What another verifier decided, the answer it read, and its reason."""
     read = "" if other.answer is None else f" ({other.answer})"
     return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
 
@@ -183,5 +185,5 @@ def _untried(flips: Flips) -> list[str]:
     return [f"not tried: {clean(missing.what)}: {clean(missing.reason)}{step}" for missing, step in pairs]
 
 
-def _problems(number_: int) -> str:
-    return f"{number_:,} problem" if number_ == 1 else f"{number_:,} problems"
+def _problems(count: int) -> str:
+    return many(count, "problem")

@@ -29,7 +29,7 @@ class Guessing:
     floor: str | None
     reason: str | None
     tested: dict[str, int]  # problems with a floor above 0
-    typical: dict[str, float]  # median floor of those
+    median_floor: dict[str, float]  # median floor of those
     problems: dict[str, tuple[str, ...]]  # guess-support: reached, but no more often than the floor explains
     without: SupportChange | None  # the table with guess-support counted as not reached
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
@@ -48,30 +48,28 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally
         The guess-support of both runs; with `floor` None and a reason where nothing can be tested.
     """
     if pair.per is not Per.PROBLEM:
-        return _none("guess floors belong to problems; use --per problem")
+        return _not_tested("guess floors are defined per problem; use --per problem")
     if (pair.until_R > 0).any():
-        return _none("a run that stopped early has no binomial count to test")
-    given_P = _given(pair, question.guess)
+        return _not_tested("the successes of a run that stopped early are not binomial, so they cannot be tested")
+    given_P = _given_floors(pair, question.guess)
     if (given_P > 0).any():
-        return _tested(pair, "given", np.stack([given_P, given_P], axis=1), question)
+        return _test_against(pair, "given", np.stack([given_P, given_P], axis=1), question)
     if answers_R is None:
-        return _none(
-            "no floor: the problems have none (--guess RATE) and the logs keep no answers to estimate one from"
-        )
-    floors = _blind(answers_R, counted)
-    tested = _tested(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
+        return _not_tested("no guess floor is given (--guess RATE), and there are no answers to estimate one from")
+    floors = _problem_blind_floors(answers_R, counted)
+    tested = _test_against(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
     return tested if tested.floor is None else replace(tested, by_rank=ranks)
 
 
-def _given(pair: Tally, guess: float | None) -> Float:
+def _given_floors(pair: Tally, guess: float | None) -> Float:
     """Floors by problem from --guess, or as the problems have them; NaN: none is given."""
     if guess is not None and not 0 <= guess < 1:
-        raise OffleashError(f"A guess floor is a chance, at least 0 and below 1; found --guess {guess}.")
+        raise OffleashError(f"A guess floor is a probability, at least 0 and below 1; found --guess {guess}.")
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _blind(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
+def _problem_blind_floors(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
     problems = counted.problems.height
     # answers and gold share one coding, so that "the same answer" is equality of integers
@@ -95,26 +93,31 @@ def _blind(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
     ]
 
 
-def _tested(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> Guessing:
+def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> Guessing:
     """Binomial tests of all samples drawn against the floors, and the table with guess-support as not reached."""
+    # all samples are tested, not the first k: few samples cannot distinguish a floor of 1 in 1,000 from solving
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
-    blind_PR = guess_support(p_PR, pair.correct_PR > 0)
-    above_PR = np.where((pair.head_PR > 0) & ~blind_PR, IN, OUT).astype(np.int8)
+    guessed_PR = guess_support(p_PR, pair.correct_PR > 0)
+    above_PR = np.where((pair.head_PR > 0) & ~guessed_PR, IN, OUT).astype(np.int8)
     sums = rule_cells(pair, above_PR, pair.head).sums(question.replicates, question.seed)
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):
-        return _none("no floor: no wrong answer to one problem is a right answer to another")
+        return _not_tested("no guess floor, since no wrong answer to one problem is correct for another")
     return Guessing(
         floor=floor,
         reason=None,
         tested=tested,
-        typical={name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()},
-        problems={name: tuple(str(problem) for problem in pair.problem_P[blind_PR[:, r]]) for name, r in SIDES.items()},
+        median_floor={
+            name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()
+        },
+        problems={
+            name: tuple(str(problem) for problem in pair.problem_P[guessed_PR[:, r]]) for name, r in SIDES.items()
+        },
         without=change_at(sums, 0, pair, Rule.SEEN),
     )
 
 
-def _none(reason: str) -> Guessing:
+def _not_tested(reason: str) -> Guessing:
     """Nothing was tested, and why."""
     return Guessing(None, reason, {}, {}, {}, None)

@@ -54,7 +54,7 @@ def comparison_json(comparison: Comparison, entropy: Mapping[str, object]) -> Js
             "entropy": entropy,
             "max_at_k": _max_at_k(comparison),
             "sensitivity": _sensitivity(comparison),
-            "epsilon": {name: epsilon(_samples_of_all(tally, r)) for name, r in SIDES.items()},
+            "epsilon": {name: epsilon(_least_samples(tally, r)) for name, r in SIDES.items()},
             "runs": {name: _run(run, tally, SIDES[name]) for name, run in runs.items()},
             "benchmarks": {part.name or "all": _benchmark(part) for part in comparison.benchmarks},
             "macro": _macro(comparison.macro),
@@ -69,7 +69,7 @@ def support_section(change: SupportChange) -> Json:
     cells = {name: count(getattr(change, name)) for name in ("P", "E", "S", "O")}
     reasons = {name: why for name in METRICS if (why := change.reason(name))}
     if cells["O"] is None:
-        reasons["O"] = f"per {change.per.value} what neither run reached cannot be observed"
+        reasons["O"] = f"per {change.per.value}, what neither run reached cannot be observed"
     section: Json = encode(
         {
             **cells,
@@ -142,7 +142,7 @@ def _cover(comparison: Comparison) -> Json:
     """Cover@tau: share of the problems with a rate of at least tau."""
     tally = comparison.tally
     if (tally.until_R > 0).any():
-        return {"reason": "a run that stopped early has no plain rates"}
+        return {"reason": "a run stopped early, so its rates are not shares of a fixed number of samples"}
     return {
         name: {str(tau): cover_at(tally.drawn_PR[:, r], tally.correct_PR[:, r], tau) for tau in COVER}
         for name, r in SIDES.items()
@@ -153,12 +153,12 @@ def _max_at_k(comparison: Comparison) -> Json:
     """Mean best score of k samples, for verifiers that give partial credit."""
     graded = comparison.graded
     if graded is None:
-        return {"reason": "the runs have no graded scores, between 0 and 1"}
+        return {"reason": "the runs have no graded scores (strictly between 0 and 1)"}
     k_K = comparison.curves["before"].k_K
     return {"before": _by_k(k_K, graded.before_K), "after": _by_k(k_K, graded.after_K)}
 
 
-def _samples_of_all(tally: Tally, r: int) -> int:
+def _least_samples(tally: Tally, r: int) -> int:
     """Samples that every problem of a run has; a record that stopped early counts as its whole budget."""
     return int(np.where(tally.stopped_PR[:, r], tally.budget_R[r], tally.drawn_PR[:, r]).min())
 
@@ -194,11 +194,13 @@ def _benchmark(part: BenchmarkChange) -> Json:
 
 
 def _macro(macro: Macro | None) -> object:
-    return macro or {"value": None, "reason": "there is one benchmark, whose value is the pooled one"}
+    """The mean over benchmarks, or why there is none."""
+    return macro or {"value": None, "reason": "with one benchmark the macro mean is the pooled value"}
 
 
 def _diversity(diversity: Diversity | None) -> object:
-    return diversity or {"reason": "the runs keep no answers, or stopped early"}
+    """Diversity of the answers of both runs, or why it is unknown."""
+    return diversity or {"reason": "the runs record no answers, or stopped early"}
 
 
 def _guessing(comparison: Comparison) -> Json:
@@ -208,7 +210,7 @@ def _guessing(comparison: Comparison) -> Json:
         "floor": guessing.floor,
         "reason": guessing.reason,
         "tested": guessing.tested,
-        "typical_floor": guessing.typical,
+        "typical_floor": guessing.median_floor,
         "guess_support": {name: len(problems) for name, problems in guessing.problems.items()},
         "guess_support_by_rank": guessing.by_rank,
         "problems": guessing.problems,
@@ -233,10 +235,10 @@ def _sensitivity(comparison: Comparison) -> Json:
 def _crossing(comparison: Comparison) -> Json:
     """The k beyond which the run before is ahead. A point without a resolved interval keeps both, with a reason."""
     crossing = comparison.crossing
-    unresolved = None if crossing.resolved else "not resolved: an end lies outside 1..n"
+    unresolved = None if crossing.resolved else "not resolved: the interval extends beyond 1..n"
     return {
         "k": crossing.k,
-        "interval": _within(crossing.low, crossing.high),
+        "interval": _ends_in_range(crossing.low, crossing.high),
         "ends": crossing.ends(),
         "resolved": crossing.resolved,
         "text": crossing.text(),
@@ -250,7 +252,7 @@ def _equivalent_budget(comparison: Comparison) -> Json:
     first = comparison.equivalent[0]
     kappa = {}
     for equivalent in comparison.equivalent:
-        ends = _within(equivalent.low, equivalent.high)
+        ends = _ends_in_range(equivalent.low, equivalent.high)
         kappa[str(equivalent.of)] = {
             "value": equivalent.kappa,
             "interval": [None if end is None else end / equivalent.of for end in ends],
@@ -258,7 +260,7 @@ def _equivalent_budget(comparison: Comparison) -> Json:
         }
     return {
         "k": first.k,
-        "interval": _within(first.low, first.high),
+        "interval": _ends_in_range(first.low, first.high),
         "ends": first.ends(),
         "text": first.text(),
         "reason": first.reason,
@@ -270,7 +272,7 @@ def _portfolio(comparison: Comparison) -> Json:
     """The best split of k samples; `coverage` and `gain` are cross-fitted, `curve` is not."""
     split = comparison.portfolio
     if split is None:
-        return {"k": None, "reason": "a portfolio counts problems, not answers or solutions"}
+        return {"k": None, "reason": "a portfolio is defined per problem, not per answer or solution"}
     varies = split.gain_high > split.gain_low  # False for NaN too: then there is no interval to give
     return {
         "k": split.k,
@@ -287,17 +289,18 @@ def _portfolio(comparison: Comparison) -> Json:
 
 
 def _no_gain_interval(split: Portfolio) -> str:
+    """Why the gain of a split has no interval."""
     if math.isnan(split.gain):
-        return "a split is chosen on one half of the problems and valued on the other: it takes two problems"
-    return "every resample chose the same run alone: nothing varies"
+        return "a split is chosen on one half of the problems and evaluated on the other, which needs two problems"
+    return "every bootstrap resample chose the same run alone, so the gain does not vary"
 
 
 def _forecast(comparison: Comparison) -> Json:
     """The range of pass@k beyond the samples drawn, per run."""
     if not comparison.forecasts:
         stopped = (comparison.tally.until_R > 0).any()
-        why = "a run that stopped early does not say how its samples would continue" if stopped else "per problem"
-        return {"reason": f"a forecast is of plain samples: {why}"}
+        why = "a run that stopped early cannot be extrapolated" if stopped else "forecasts are defined per problem"
+        return {"reason": why}
     return {
         name: {
             "range": _by_k(forecast.budgets_K, forecast.low_K, forecast.high_K),
@@ -308,7 +311,7 @@ def _forecast(comparison: Comparison) -> Json:
     }
 
 
-def _within(low: float, high: float) -> list[float | None]:
+def _ends_in_range(low: float, high: float) -> list[float | None]:
     """Ends of an interval of budgets; null where they lie below 1 or above what was drawn."""
     return [end if 1 <= end < math.inf else None for end in (low, high)]
 
@@ -357,6 +360,7 @@ def _retest(retest: Retest | None) -> Json:
 def _reasons(comparison: Comparison) -> dict[str, str | None]:
     """Why each number of the section that is null is so."""
     evidence = comparison.evidence
+    # keys with a value get no reason, so that a reader can test for a key instead of comparing with null
     missing = {
         **dict.fromkeys(_NULL, evidence.null is None),
         **dict.fromkeys(("observed_E", "observed_S"), evidence.E is None),
@@ -366,10 +370,10 @@ def _reasons(comparison: Comparison) -> dict[str, str | None]:
     if evidence.retest is None:
         reasons["retest"] = evidence.retest_reason
     if evidence.smallest_certain_loss is None:
-        few = f"no number of successes in k = {comparison.change.k} samples makes the loss of one problem significant"
+        few = f"with k = {comparison.change.k} samples no loss of a single problem can be significant"
         reasons["smallest_certain_loss"] = evidence.null_reason or few
     if evidence.losses_at_least is None:
-        rule = f"the bound is about problems without any success, not about the rule {comparison.change.rule.value!r}"
+        rule = f"the bound is defined for the rule 'seen', not {comparison.change.rule.value!r}"
         why = evidence.bound_reason or evidence.null_reason or rule
         reasons |= dict.fromkeys(("losses_at_least", "gains_at_least"), why)
     return reasons

@@ -50,9 +50,9 @@ def by_benchmark(
     for name in names:
         part = pair.rows(pair.benchmark_P == name)
         change = whole if len(names) == 1 else change_at(cells(part).sums(replicates, seed), 0, part, whole.rule)
-        first_R, last_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
-        problems = len(np.unique(part.problem_P))
-        out.append(BenchmarkChange(str(name), problems, change, (first_R[0], first_R[1]), (last_R[0], last_R[1])))
+        pass_1_R, pass_k_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
+        problems = len(np.unique(part.problem_P))  # per answer a problem has several rows
+        out.append(BenchmarkChange(str(name), problems, change, (pass_1_R[0], pass_1_R[1]), (pass_k_R[0], pass_k_R[1])))
     return tuple(out)
 
 
@@ -68,7 +68,7 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
     replicate: dict[str, list[Float]] = {name: [] for name in RATIOS}
     for number, name in enumerate(names):
         part = pair.rows(pair.benchmark_P == name)
-        sums = cells(part).sums(replicates, _stream(seed, number))
+        sums = cells(part).sums(replicates, _benchmark_seed(seed, number))
         for ratio in RATIOS:
             value_K, value_BK = sums.ratio(ratio)
             estimate[ratio].append(float(value_K[0]))
@@ -84,6 +84,6 @@ def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro
     return Macro(value, interval, used)
 
 
-def _stream(seed: int, number: int) -> int:
+def _benchmark_seed(seed: int, number: int) -> int:
     """A seed of its own for each benchmark: they vary independently."""
     return int(np.random.default_rng([seed, number]).integers(1 << 62))

@@ -51,7 +51,7 @@ class ProblemDetail:
         if answers_R is None or diversity is None:
             return None
         k_K = budgets(diversity.n)
-        every = [_readable(run, distinct_rarefied, len(self.tally), k_K) for run in answers_R]
+        every = [_over_readable(run, distinct_rarefied, len(self.tally), k_K) for run in answers_R]
         known_P = ~np.isnan(np.stack(every)).any(axis=(0, 2))
         if not known_P.any():
             return None
@@ -68,7 +68,7 @@ def detail(comparison: Comparison) -> ProblemDetail:
         tally=counted.tally,
         class_P=_classes(comparison),
         rate_PR=_rates(counted.tally),
-        p_P=_changed_p(counted.tally),
+        p_P=_p_of_change(counted.tally),
         significant_P=np.isin(counted.tally.problem_P, sorted(significant))
         if significant
         else np.zeros(len(counted.tally), dtype=bool),
@@ -98,7 +98,7 @@ def _rates(tally: Tally) -> Float:
     return np.where(short, ended, plain)
 
 
-def _changed_p(tally: Tally) -> Float:
+def _p_of_change(tally: Tally) -> Float:
     """Fisher's exact test of each problem, twice the smaller tail."""
     if (tally.until_R > 0).any():
         return np.full(len(tally), np.nan)
@@ -109,6 +109,7 @@ def _changed_p(tally: Tally) -> Float:
     return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
 
 
-def _readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
+def _over_readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
+    """A statistic of the readable answers: unread samples have code -1 and are left out."""
     seen = run.answer_A >= 0
     return statistic(run.count_A[seen], run.problem_A[seen], problems, n)

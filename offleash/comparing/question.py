@@ -54,7 +54,7 @@ def question(
     """
     chosen = choice("rule", rule, Rule)
     if tau and chosen is not Rule.ABOVE:
-        raise OffleashError(f"--tau is the rate of the rule 'above', and the rule is {rule!r}; add --rule above.")
+        raise OffleashError(f"--tau applies to the rule 'above' only, but the rule is {rule!r}; add --rule above.")
     return Question(
         rule=chosen,
         per=choice("target", per, Per),

@@ -51,8 +51,8 @@ class ComparisonInputs:
 
         if self.options.verdicts is not None:
             raise OffleashError(
-                f"--verifier {options.verifier} judges the samples, and --verdicts {self.options.verdicts} takes "
-                "verdicts that are stored. Leave one out."
+                f"--verifier {options.verifier} judges the samples, while --verdicts {self.options.verdicts} uses "
+                "stored verdicts. Leave one out."
             )
         runs, name, disagreements = verify_inputs(self.runs, self.options, options, self.scratch, progress)
         notes = {disagreement.run: disagreement.notes for disagreement in disagreements}
@@ -100,8 +100,9 @@ def compare_inputs(
     """
     runs = load(*inputs, options=options, progress=progress)
     runs = [replace(run, notes=(copied or {}).get(run.name, ()) + run.notes) for run in runs]
-    runs = _chosen(runs, before, after)
-    notes = tuple(note for note in (_unquoted(inputs), _versions(runs)) if note is not None)
+    runs = _select(runs, before, after)
+    # notes on the inputs as a whole go to the first run, which every comparison shares
+    notes = tuple(note for note in (_unquoted_glob(inputs), _verifier_versions(runs)) if note is not None)
     runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
     progress(f"comparing {', '.join(run.name for run in runs)}")
     comparisons = compare_all(runs, question)
@@ -119,14 +120,14 @@ def flips_of_inputs(
     from offleash.comparing.flips import StoredVerdicts, flips
 
     stored = {
-        name: _judged(str(comparison), options or LoadOptions())
+        name: _stored_verdicts(str(comparison), options or LoadOptions())
         for name, comparison in zip(input_names(inputs), inputs, strict=True)
         if isinstance(comparison, str | Path)
     }
     out = []
     for comparison in comparisons:
         progress(
-            f"which classes of {comparison.before.name} and {comparison.after.name} depend on how samples are judged"
+            f"{comparison.before.name} and {comparison.after.name}: which classes depend on how samples are judged"
         )
         out.append(
             flips(
@@ -138,7 +139,7 @@ def flips_of_inputs(
     return out
 
 
-def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
+def _stored_verdicts(text: str, options: LoadOptions) -> "StoredVerdicts":
     """The verdicts of every verifier that has judged all run folders of an argument."""
     from offleash.comparing.flips import StoredVerdicts
 
@@ -151,29 +152,30 @@ def _judged(text: str, options: LoadOptions) -> "StoredVerdicts":
     return StoredVerdicts(" ".join(quote(str(path)) for path in paths), folder=True, verdicts=verdicts)
 
 
-def _unquoted(inputs: Sequence[RunInput]) -> Note | None:
+def _unquoted_glob(inputs: Sequence[RunInput]) -> Note | None:
     """A note where an unquoted glob was expanded by the shell: every file then became a run of its own."""
     named = [Path(name) for name in inputs if isinstance(name, str | Path)]
     folders = Counter(str(path.parent) for path in named if path.is_file())
     folder, files = folders.most_common(1)[0] if folders else ("", 0)
+    # three runs may well be meant as checkpoints; more files of one folder rarely are
     if len(inputs) < 4 or files < 3:
         return None
-    taken = f"{files} files of {folder} were taken as {files} runs"
+    taken = f"{files} files in {folder} were read as {files} runs"
     return Note(f"{taken}; to merge the seeds or benchmarks of one run, quote the glob ('{folder}/*')")
 
 
-def _versions(runs: Sequence[Run]) -> Note | None:
+def _verifier_versions(runs: Sequence[Run]) -> Note | None:
     """A note where two versions of a verifier judged the runs: a change may then be the verifier's own."""
     by = {run.name: run.verifier for run in runs if run.verifier and "@" in run.verifier}
     if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
         return None
     judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
     return Note(
-        f"the runs were judged by different versions of a verifier ({judged}); run offleash verify on the older one"
+        f"the runs were judged by different versions of a verifier ({judged}); rerun offleash verify on the older one"
     )
 
 
-def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
+def _select(runs: list[Run], before: str | None, after: str | None) -> list[Run]:
     """The runs in the order of the comparison: the one before, then the one after or all others."""
     by_name = {run.name: run for run in runs}
     for name in (before, after):
@@ -182,7 +184,8 @@ def _chosen(runs: list[Run], before: str | None, after: str | None) -> list[Run]
     first = by_name[before] if before is not None else runs[0]
     if after is not None and by_name[after] is first:
         raise OffleashError(
-            f"{first.name!r} is both the run before and the run after. Choose two of {', '.join(by_name)}."
+            f"{first.name!r} is both the run before and the run after. Choose two different runs of "
+            f"{', '.join(by_name)}."
         )
     others = [by_name[after]] if after is not None else [run for run in runs if run is not first]
     return [first, *others]

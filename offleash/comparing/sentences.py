@@ -33,7 +33,9 @@ LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 def finding(comparison: Comparison) -> str:
     """One paragraph: losses and gains, how many are significant, the net change, and what one sample is worth."""
     return " ".join(
-        part for part in (_counts(comparison), _certainty(comparison), _net(comparison), _trade(comparison)) if part
+        part
+        for part in (_counts(comparison), _significance(comparison), _net(comparison), _sample_value(comparison))
+        if part
     )
 
 
@@ -46,12 +48,12 @@ def warnings(comparison: Comparison) -> list[str]:
     for r, run in enumerate(tally.runs):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         for what, meaning in (
-            ("unread", "an unread answer counts as not correct; --unread drop shows the table without them"),
+            ("unread", "they count as not correct; --unread drop shows the table without them"),
             (
                 "failed",
-                "the verifier failed on them; --json has the table with all of them wrong and with all correct",
+                "they count as not correct; --json has the table with all of them wrong and with all correct",
             ),
-            ("truncated", "cut at the token limit"),
+            ("truncated", "they were cut at the token limit"),
         ):
             share = int(getattr(tally, f"{what}_PR")[:, r].sum()) / drawn
             if share >= NOTABLE:
@@ -59,17 +61,19 @@ def warnings(comparison: Comparison) -> list[str]:
     for name, problems in comparison.guessing.problems.items():
         if problems:
             run = comparison.before.name if name == "before" else comparison.after.name
-            some = _are(len(problems), "problem", f"with a correct sample from {run}")
-            out.append(f"{some} correct no more often than a blind guess would be.")
+            some = _count_and_verb(len(problems), "problem", f"with a correct sample from {run}")
+            out.append(f"{some} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
+    # undecided samples are worth a warning only if they could change the table
     if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
         low, high = (_table(bound) for bound in comparison.undecided)
         out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
+    # independent draws almost never agree in every count and every first success; a copied log does
     same = (tally.correct_PR[:, 0] == tally.correct_PR[:, 1]) & (tally.first_PR[:, 0] == tally.first_PR[:, 1])
     if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
         out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
-        some = _are(change.undetermined, _unit(comparison, 1))
+        some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
     return out
 
@@ -78,28 +82,28 @@ def _counts(comparison: Comparison) -> str:
     """What was lost and gained. Each branch avoids a misleading sentence, such as "0.0 of the problems"."""
     change, base, rl = comparison.change, comparison.change.before, comparison.change.after
     reached = change.P + change.S
-    about = "" if _whole(change.S) and _whole(change.E) and _whole(change.P) else "about "
-    alone = _whole(reached) and round(reached) == 1
-    of = f"the one {_unit(comparison, 1)}" if alone else f"the {_n(reached)} {_unit(comparison, 2)}"
+    about = "" if _is_whole(change.S) and _is_whole(change.E) and _is_whole(change.P) else "about "
+    alone = _is_whole(reached) and round(reached) == 1
+    of = f"the one {_unit(comparison, 1)}" if alone else f"the {_count(reached)} {_unit(comparison, 2)}"
     all_of = of if alone else f"all of {of}"
-    if _zero(reached):
+    if _is_zero(reached):
         lost = f"{base} reaches none of the {_unit(comparison, 2)}"
     elif reached < LEAST:
         lost = f"{base} reaches fewer than {LEAST:g} {_unit(comparison, 2)}"
-    elif _zero(change.S):
+    elif _is_zero(change.S):
         lost = f"{rl} reaches {all_of} that {base} reaches"
     elif change.S < LEAST:
         lost = f"{rl} reaches all but fewer than {LEAST:g} of {of} that {base} reaches"
-    elif alone and _whole(change.S):
+    elif alone and _is_whole(change.S):
         lost = f"{rl} no longer reaches {of} that {base} reaches"
     else:
-        lost = f"{rl} no longer reaches {about}{_n(change.S)} of {of} that {base} reaches"
-    gained = "none" if _zero(change.E) else _some(change.E, about)
+        lost = f"{rl} no longer reaches {about}{_count(change.S)} of {of} that {base} reaches"
+    gained = "none" if _is_zero(change.E) else _positive(change.E, about)
     subject = f"{rl} " if reached < LEAST else ""
     return f"{lost}, and {subject}reaches {gained} that {base} does not (k = {change.k})."
 
 
-def _certainty(comparison: Comparison) -> str:
+def _significance(comparison: Comparison) -> str:
     """How many losses and gains are beyond chance, beside what resampling an unchanged model would show.
 
     Per answer there is no test, and the retest-corrected SRR takes its place.
@@ -109,17 +113,17 @@ def _certainty(comparison: Comparison) -> str:
         retest = evidence.retest
         if retest is None or comparison.tally.per is Per.PROBLEM:
             return ""
-        redraw = f"Corrected for what a redraw of {comparison.before.name} would show"
-        return f"{redraw}, it keeps {retest.SRR:.1%} (k = {retest.k})."
+        redraw = f"Corrected for what a redraw of {comparison.before.name} would lose"
+        return f"{redraw}, {comparison.after.name} keeps {retest.SRR:.1%} (k = {retest.k})."
     lost, gained = evidence.losses_at_least, evidence.gains_at_least
-    if _nothing(comparison) and not lost and not gained:
+    if _nothing_reached(comparison) and not lost and not gained:
         return ""
     if evidence.null is None and not lost and not gained:
         return "None of this is significant."
-    if evidence.null is None or _nothing(comparison):
+    if evidence.null is None or _nothing_reached(comparison):
         return f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)."
     losses, gains = evidence.null.expected_S, evidence.null.expected_E
-    expected = f"resampling an unchanged model would lose {_rough(losses)} and gain {_rough(gains)}"
+    expected = f"resampling an unchanged model would lose {_expected(losses)} and gain {_expected(gains)}"
     if not lost and not gained:
         return f"None of this is significant: {expected}."
     significant = f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)"
@@ -129,7 +133,7 @@ def _certainty(comparison: Comparison) -> str:
 def _net(comparison: Comparison) -> str:
     """The direction of the net change, if McNemar finds any. A net change of 0 may hide many losses and gains."""
     evidence = comparison.evidence
-    if evidence.mcnemar_p is None or evidence.E is None or evidence.S is None or _nothing(comparison):
+    if evidence.mcnemar_p is None or evidence.E is None or evidence.S is None or _nothing_reached(comparison):
         return ""
     if evidence.mcnemar_p >= 0.05:
         return f"The net change is not significant (McNemar p = {_p(evidence.mcnemar_p)})."
@@ -137,7 +141,7 @@ def _net(comparison: Comparison) -> str:
     return f"Net {direction} (McNemar p = {_p(evidence.mcnemar_p)})."
 
 
-def _trade(comparison: Comparison) -> str:
+def _sample_value(comparison: Comparison) -> str:
     """What one sample of the run after is worth, and from which k the run before is ahead."""
     worth, cross, base, rl = (
         comparison.equivalent[0],
@@ -160,52 +164,56 @@ def _trade(comparison: Comparison) -> str:
 
 
 def _table(change: object) -> str:
-    return " ".join(f"{name} {_n(getattr(change, name))}" for name in ("P", "E", "S", "O"))
+    """P, E, S and O on one line, for a sentence that compares two tables."""
+    return " ".join(f"{name} {_count(getattr(change, name))}" for name in ("P", "E", "S", "O"))
 
 
 def _unit(comparison: Comparison, number: float) -> str:
+    """What is counted, in the singular or the plural."""
     word = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}[comparison.tally.per]
     return word if number == 1 else f"{word}s"
 
 
-def _are(number: float, word: str, which: str = "") -> str:
+def _count_and_verb(number: float, word: str, which: str = "") -> str:
     """How many there are, with the verb: 1 problem is, 2 problems are."""
     singular = number == 1
     return " ".join(
-        part for part in (_n(number), word if singular else f"{word}s", which, "is" if singular else "are") if part
+        part for part in (_count(number), word if singular else f"{word}s", which, "is" if singular else "are") if part
     )
 
 
-def _nothing(comparison: Comparison) -> bool:
+def _nothing_reached(comparison: Comparison) -> bool:
     """Whether neither run reached anything, so that there is nothing to have changed."""
-    return _zero(comparison.change.P + comparison.change.E + comparison.change.S)
+    return _is_zero(comparison.change.P + comparison.change.E + comparison.change.S)
 
 
-def _zero(value: float) -> bool:
+def _is_zero(value: float) -> bool:
     """Whether a number of problems is exactly none, not an expectation that rounds to it."""
-    return _whole(value) and round(value) == 0
+    return _is_whole(value) and round(value) == 0
 
 
-def _some(value: float, about: str) -> str:
+def _positive(value: float, about: str) -> str:
     """A number above 0 that does not read as none."""
-    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{_n(value)}"
+    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{_count(value)}"
 
 
-def _rough(value: float) -> str:
+def _expected(value: float) -> str:
     """An expected number of problems."""
     return f"fewer than {LEAST:g}" if value < LEAST else f"about {value:.1f}"
 
 
-def _whole(value: float) -> bool:
+def _is_whole(value: float) -> bool:
     """Whether an expectation is a whole number, up to rounding."""
     return bool(np.isfinite(value)) and abs(value - round(value)) < 1e-9
 
 
-def _n(value: float) -> str:
-    return "?" if not np.isfinite(value) else f"{round(value):,}" if _whole(value) else f"{value:,.1f}"
+def _count(value: float) -> str:
+    """A number of problems: whole where it is whole, else an expectation with one decimal."""
+    return "?" if not np.isfinite(value) else f"{round(value):,}" if _is_whole(value) else f"{value:,.1f}"
 
 
 def _p(value: float) -> str:
+    """A p-value in two digits."""
     return f"{value:.2g}" if value >= 1e-4 else f"{value:.1e}"
 
 
@@ -216,9 +224,9 @@ def _p(value: float) -> str:
 REACHED = {
     Rule.SEEN: "at least one of the k samples is correct",
     Rule.ABOVE: "the share of correct samples is above tau",
-    Rule.CONFIDENT: "the lower bound of its rate is above epsilon",
-    Rule.POSTERIOR: "the posterior says so",
-    Rule.CERTIFIED: "its certificate says so",
+    Rule.CONFIDENT: "the lower confidence bound of its success rate is above epsilon",
+    Rule.POSTERIOR: "its success rate is above epsilon with high posterior probability",
+    Rule.CERTIFIED: "its certificate proves it",
 }
 # what is counted, in the singular
 UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}
@@ -227,7 +235,9 @@ METRIC_WORDS = {
     "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
     "NSCR": "net support change rate (NSCR), gained minus lost over all that either run reached",
 }
-CELLS = "P: reached by both runs, kept; E: only after, gained; S: only before, lost; O: by neither"
+CELLS = (
+    "P: reached by both runs (kept); E: only by the run after (gained); S: only by the run before (lost); O: by neither"
+)
 
 
 def names(comparison: Comparison) -> tuple[str, str]:
@@ -254,8 +264,8 @@ def drawn(comparison: Comparison) -> str:
     least, most = int(comparison.tally.drawn_PR.min()), int(comparison.tally.drawn_PR.max())
     if (comparison.tally.until_R > 0).any():
         until = int(comparison.tally.until_R.max())
-        return f"up to {most:,} samples of each (a run stopped each problem at {until} successes)"
-    return f"{most:,} samples of each" if least == most else f"{least:,} to {most:,} samples of each"
+        return f"up to {most:,} samples per problem (a run stopped each problem at success {until})"
+    return f"{most:,} samples per problem" if least == most else f"{least:,} to {most:,} samples per problem"
 
 
 def between(value: float, interval: Interval) -> str:
@@ -274,5 +284,5 @@ MEANING = {
     "SRR": "share of what was reached before that is kept",
     "NDR": "share of what is reached after that is new",
     "SDS": "harmonic mean of SRR and NDR",
-    "NSCR": "net change over all that either reached",
+    "NSCR": "gained minus lost, over all that either reached",
 }

@@ -15,6 +15,7 @@ from offleash.data.tables import TRUNCATED, Note
 from offleash.data.tally import UNKNOWN, Tally
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
+from offleash.render.numbers import many
 
 # columns counted per problem: n drawn and judged, c correct, first and last index, rows with or without a verdict
 _COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
@@ -30,25 +31,33 @@ class AlignedTally:
     notes: tuple[Note, ...]
 
 
-def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> AlignedTally:
+def tally(
+    runs: Sequence[Run], at: int | None = None, seed: int = 0, tables: Sequence[pl.DataFrame | None] | None = None
+) -> AlignedTally:
     """Count the runs' verdicts problem by problem, and among the first k samples in index order.
 
     Args:
         runs: what is compared, in order; problems are matched across all of them.
         at: k; None: the largest that every problem has in every run.
         seed: of the random samples that stand in for the first k of bare counts.
+        tables: `verdict_table` of each run, where the caller needs it too; None: they are made here.
 
     Returns:
         The tally of the problems that have k samples in every run, with a note on each that was left out.
     """
     matched = match(runs)
-    counted = [_ordered(_counts(run), names, matched) for run, names in zip(runs, matched.own, strict=True)]
+    tables = [verdict_table(run) for run in runs] if tables is None else tables
+    counted = [
+        _in_problem_order(_counts(run, table), names, matched)
+        for run, table, names in zip(runs, tables, matched.own, strict=True)
+    ]
     column = {name: np.stack([frame[name].to_numpy() for frame in counted], axis=1) for name in _COUNTED}
-    _check(runs, matched, column)
+    _refuse_unusable(runs, matched, column)
     stopped_PR = column["stopped"].astype(bool)
     budget_R = np.array([_budget(run, column["n"][:, r]) for r, run in enumerate(runs)], dtype=np.int64)
+    # a record that stopped at its m-th success is complete: it has the information of its whole budget
     have_PR = np.where(stopped_PR, budget_R, column["n"])
-    keep_P, head, notes = _budget_for_all(runs, matched, have_PR, at)
+    keep_P, head, notes = _common_budget(runs, matched, have_PR, at)
     full = Tally(
         runs=tuple(run.name for run in runs),
         problem_P=matched.problems["problem"].to_numpy().astype(np.str_),
@@ -68,24 +77,50 @@ def tally(runs: Sequence[Run], at: int | None = None, seed: int = 0) -> AlignedT
         until_R=np.array([run.budget.until for run in runs], dtype=np.int64),
         ordered_R=np.array([run.verdicts is not None for run in runs]),
     )
-    head_PR, more = _heads(runs, matched, full, column["rows"], column["last"], seed)
+    head_PR, more = _count_first_k(runs, matched, full, column["rows"], column["last"], seed)
     kept = replace(full, head_PR=head_PR).rows(keep_P)
-    return AlignedTally(kept, matched.problems.filter(pl.Series(keep_P)), matched.own, tuple(notes + more))
+    # as a list: to convert an array, polars imports numpy.ma, a thirtieth of the time that comparing counts takes
+    problems = matched.problems.filter(keep_P.tolist())
+    return AlignedTally(kept, problems, matched.own, tuple(notes + more))
 
 
-def _counts(run: Run) -> pl.DataFrame:
-    """Counts of every problem of a run: its own id and the columns of _COUNTED."""
+def verdict_table(run: Run, *columns: str) -> pl.DataFrame | None:
+    """How often each verdict was given to each problem: the one scan of a run's verdicts that counts need.
+
+    Args:
+        run: a run; problems have the ids that it gives them.
+        columns: of the table of verdicts, such as `answer`, to count each of their values apart: then answers are
+            counted by the same scan, which takes a fifth longer, instead of by another.
+
+    Returns:
+        Rows (problem, columns, verdict, count, first and last index). None for bare counts, and for a run that stopped
+        early, of which only the samples up to the last success of a record are counted.
+    """
+    return None if run.verdicts is None or run.budget.until else _grouped(run.verdicts, *columns)
+
+
+def _grouped(verdicts: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    index = pl.col("index").cast(pl.Int64)
+    count = pl.len().cast(pl.Int64).alias("count")
+    grouped = verdicts.group_by("problem", *columns, "verdict").agg(
+        count, index.min().alias("first"), index.max().alias("last")
+    )
+    return grouped.collect(engine="streaming")
+
+
+def _counts(run: Run, table: pl.DataFrame | None) -> pl.DataFrame:
+    """Counts of every problem of a run, from its `verdict_table`: its own id and the columns of _COUNTED."""
     if run.verdicts is None:
         assert run.counts is not None, "a run has verdicts or counts"
         zero, none = pl.lit(0, pl.Int64), pl.lit(UNKNOWN, pl.Int64)
         zeros = [zero.alias(name) for name in ("unread", "failed", "unverified", "truncated", "stopped")]
         unknown = [none.alias("first"), none.alias("last"), pl.col("n").alias("rows")]
         return run.counts.with_columns(*zeros, *unknown)
-    counts = _stopped(run) if run.budget.until else _plain(run.verdicts)
+    counts = _count_until_stop(run) if table is None else _count_verdicts(table)
     truncated = pl.lit(0, pl.Int64).alias("truncated")
     if run.samples is None:
         return counts.with_columns(truncated)
-    counts = counts.join(_kept(run, counts), on="problem", how="left").with_columns(
+    counts = counts.join(_count_samples(run, counts), on="problem", how="left").with_columns(
         pl.col("truncated", "samples").fill_null(0)
     )
     if run.budget.until:  # the samples after the last success of a record are not missing a verdict
@@ -94,7 +129,7 @@ def _counts(run: Run) -> pl.DataFrame:
     return counts.with_columns(unverified=pl.col("unverified") + waiting).drop("samples")
 
 
-def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
+def _count_samples(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
     """How many samples of each problem a run keeps, and how many of them were cut at the token limit."""
     assert run.samples is not None, "checked by the caller"
     inside = pl.col("index").cast(pl.Int64) <= pl.col("last") if run.budget.until else pl.lit(True)
@@ -105,51 +140,47 @@ def _kept(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
     twice = kept.filter(pl.col("samples") > pl.col("end"))
     if twice.height:
         problem, _, rows, end = twice.row(0)
-        raise _copied(run, problem, rows, end)
+        raise _duplicates(run, problem, rows, end)
     return kept.drop("end")
 
 
-def _copied(run: Run, problem: str, rows: int, end: int) -> OffleashError:
+def _duplicates(run: Run, problem: str, rows: int, end: int) -> OffleashError:
     """More rows than indices: some samples are there twice."""
     return OffleashError(
-        f"{run.name!r} holds samples of problem {problem!r} twice: {rows} rows with indices up to {end - 1}. "
+        f"{run.name!r} has duplicate samples of problem {problem!r}: {rows} rows with indices up to {end - 1}. "
         "A shard was copied or written twice; remove the copy."
     )
 
 
-def _plain(verdicts: pl.LazyFrame) -> pl.DataFrame:
-    """Counts of a table of verdicts. A null verdict is not yet judged: it is not drawn as far as statistics go."""
-    verdict, index = pl.col("verdict"), pl.col("index").cast(pl.Int64)
+def _count_verdicts(table: pl.DataFrame) -> pl.DataFrame:
+    """Counts from a table of verdicts. A null verdict is not yet judged: it is not drawn as far as statistics go."""
+    verdict, count = pl.col("verdict"), pl.col("count")
     correct = verdict == Verdict.CORRECT.value
-    return (
-        verdicts.group_by("problem")
-        .agg(
-            verdict.count().cast(pl.Int64).alias("n"),
-            correct.sum().cast(pl.Int64).alias("c"),
-            (verdict == Verdict.UNREAD.value).sum().cast(pl.Int64).alias("unread"),
-            (verdict == Verdict.FAILED.value).sum().cast(pl.Int64).alias("failed"),
-            verdict.null_count().cast(pl.Int64).alias("unverified"),
-            index.filter(correct).min().fill_null(UNKNOWN).alias("first"),
-            index.max().alias("last"),
-            pl.len().cast(pl.Int64).alias("rows"),
-            pl.lit(0, pl.Int64).alias("stopped"),
-        )
-        .collect(engine="streaming")
+    return table.group_by("problem").agg(
+        count.filter(verdict.is_not_null()).sum().alias("n"),
+        count.filter(correct).sum().alias("c"),
+        count.filter(verdict == Verdict.UNREAD.value).sum().alias("unread"),
+        count.filter(verdict == Verdict.FAILED.value).sum().alias("failed"),
+        count.filter(verdict.is_null()).sum().alias("unverified"),
+        pl.col("first").filter(correct).min().fill_null(UNKNOWN),
+        pl.col("last").max(),
+        count.sum().alias("rows"),
+        pl.lit(0, pl.Int64).alias("stopped"),
     )
 
 
-def _stopped(run: Run) -> pl.DataFrame:
+def _count_until_stop(run: Run) -> pl.DataFrame:
     """Counts of a run whose records end at their until-th success, in index order: what came later stays out."""
     assert run.verdicts is not None, "only samples can stop"
     ordered = run.verdicts.sort("problem", "index").with_columns(
-        place=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
+        position=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
         hits=(pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64).cum_sum().over("problem"),
     )
-    gaps = ordered.filter(pl.col("place") != pl.col("index")).select("problem").unique().collect()
+    gaps = ordered.filter(pl.col("position") != pl.col("index")).select("problem").unique().collect()
     if gaps.height:
         raise OffleashError(
             f"{run.name!r}: problem {gaps['problem'][0]!r} has a gap in its sample indices, so where it stopped is "
-            "unknown. Resume its draw."
+            "unknown. Resume the draw."
         )
     hit = (pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64)
     # the until-th success itself belongs to the record, whatever follows it does not
@@ -159,14 +190,14 @@ def _stopped(run: Run) -> pl.DataFrame:
     holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
     if holes.height:
         raise OffleashError(
-            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict inside its record, so where "
-            "it stopped is unknown. Judge it with `offleash verify`."
+            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict among judged ones, so "
+            "where it stopped is unknown. Judge it with `offleash verify`."
         )
-    counts = _plain(record.drop("place", "hits"))
+    counts = _count_verdicts(_grouped(record))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
 
 
-def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> pl.DataFrame:
+def _in_problem_order(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> pl.DataFrame:
     """The counts in the order of the matched problems; a problem of which nothing was drawn has zeros."""
     renamed = counts.rename({"problem": "own"}).join(names, on="own").drop("own")
     out = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
@@ -175,14 +206,14 @@ def _ordered(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> p
     )
 
 
-def _check(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray]) -> None:
+def _refuse_unusable(runs: Sequence[Run], matched: Alignment, column: dict[str, np.ndarray]) -> None:
     """Refuse samples that are there twice, which would count one success as two, and runs without any verdict."""
     drawn_PR, unverified_PR = column["n"], column["unverified"]
     for r, run in enumerate(runs):
         twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
         if twice_P.any():
             row = int(twice_P.argmax())
-            raise _copied(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
+            raise _duplicates(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
         if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
             step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verifier NAME."
             raise OffleashError(
@@ -195,7 +226,7 @@ def _budget(run: Run, drawn_P: np.ndarray) -> int:
     return int(run.budget.k or drawn_P.max(initial=0))
 
 
-def _budget_for_all(
+def _common_budget(
     runs: Sequence[Run], matched: Alignment, have_PR: np.ndarray, at: int | None
 ) -> tuple[np.ndarray, int, list[Note]]:
     """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw.
@@ -211,13 +242,13 @@ def _budget_for_all(
     """
     notes = list(matched.notes)
     notes += [
-        Note(f"{run.name}: problems that another run lacks were left out", count, left_out=True)
+        Note(f"{run.name}: problems missing from another run were left out", count, left_out=True)
         for run, count in zip(runs, matched.left_out, strict=True)
         if count
     ]
     if at is not None and at < 1:
         raise OffleashError(f"k is a number of samples, at least 1; found --at {at}.")
-    least_P = have_PR.min(axis=1)
+    least_P = have_PR.min(axis=1)  # what a problem has in the run that has fewest
     if at is None:
         drawn = least_P[least_P > 0]
         if not drawn.size:
@@ -234,24 +265,25 @@ def _budget_for_all(
     if (~keep_P).any():
         why = "no verified sample" if at is None else f"fewer than {at} samples"
         notes.append(Note(f"problems with {why} in some run were left out", int((~keep_P).sum()), left_out=True))
+    # one problem with few samples limits k for all; the note says what it would cost to leave such problems out
     usual = int(np.median(least_P[keep_P]))
     if at is None and usual > head:
         few = int((least_P[keep_P] < usual).sum())
-        cut = f"budgets are cut to k={head}, the least of any problem"
-        notes.append(Note(f"{cut}; --at {usual} would leave out {few} problems instead"))
+        cut = f"k is limited to {head}, the fewest samples of any problem"
+        notes.append(Note(f"{cut}; --at {usual} would leave out {many(few, 'problem')} instead"))
     elif at is None and have_PR[keep_P].max() > head:
         most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
         drawn_text = ", ".join(f"{name} {n}" for name, n in most.items())
         if len(set(most.values())) > 1:
             notes.append(
-                Note(f"budgets differ ({drawn_text}); all are cut to k={head}: the larger one would look wider")
+                Note(f"budgets differ ({drawn_text}); k is limited to {head}, since more samples reach more problems")
             )
         else:
-            notes.append(Note(f"budgets are cut to k={head}, the least of any problem"))
+            notes.append(Note(f"k is limited to {head}, the fewest samples of any problem"))
     return keep_P, head, notes
 
 
-def _heads(
+def _count_first_k(
     runs: Sequence[Run], matched: Alignment, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[Note]]:
     """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size.
@@ -266,26 +298,26 @@ def _heads(
             columns.append(correct_P)
             continue
         if run.verdicts is None:
-            notes.append(Note(f"{run.name}: the order of its samples is not known; tests use a random {head} of them"))
-            columns.append(_random_head(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
+            notes.append(Note(f"{run.name}: the order of its samples is unknown; tests use a random subset of {head}"))
+            columns.append(_hits_in_random(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
             continue
         contiguous = bool((rows_PR[:, r] == drawn_P).all() and (last_PR[:, r] + 1 == drawn_P).all())
-        hits = _first_hits(run.verdicts, head, contiguous)
+        hits = _hits_in_first(run.verdicts, head, contiguous)
         named = hits.rename({"problem": "own"}).join(matched.own[r], on="own")
         ordered = matched.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
         columns.append(ordered["hits"].fill_null(0).cast(pl.Int64).to_numpy())
     return np.stack(columns, axis=1), notes
 
 
-def _first_hits(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:
+def _hits_in_first(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:
     """Successes among the first `head` judged samples; `contiguous` indices spare the sort that a rank needs."""
     verified = verdicts.filter(pl.col("verdict").is_not_null())
-    place = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
+    position = pl.col("index") if contiguous else pl.col("index").rank("ordinal").over("problem") - 1
     hits = (pl.col("verdict") == Verdict.CORRECT.value).sum().alias("hits")
-    return verified.filter(place < head).group_by("problem").agg(hits).collect(engine="streaming")
+    return verified.filter(position < head).group_by("problem").agg(hits).collect(engine="streaming")
 
 
-def _random_head(drawn_P: np.ndarray, correct_P: np.ndarray, head: int, rng: np.random.Generator) -> np.ndarray:
+def _hits_in_random(drawn_P: np.ndarray, correct_P: np.ndarray, head: int, rng: np.random.Generator) -> np.ndarray:
     """Successes among `head` samples taken without replacement: hypergeometric. Fewer samples are taken whole."""
     enough = drawn_P >= head
     drawn = np.where(enough, drawn_P, head)

@@ -157,7 +157,7 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
     """A certificate folder as tables, with the verdicts of one verifier."""
     terms, problems = read_terms(path), read_problems(path)
     if not any((path / "expansions").glob(SHARD)):
-        raise OffleashError(f"{path} has no certified problems yet. Resume its `offleash certify`.")
+        raise OffleashError(f"{path} has no certified problems yet. Resume it with `offleash certify`.")
     chosen = _verifier(path, verifier)
     expansions = scan_shards(path / "expansions", EXPANSIONS).collect()
     verdicts = scan_shards(path / "judged" / chosen, VERDICTS).select("problem", "index", "verdict")
@@ -258,7 +258,7 @@ def _verifier(path: Path, wanted: str | None) -> str:
                 f"{path} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
             )
     if not versions:
-        raise OffleashError(f"{path} has no verdicts yet. Resume its `offleash certify`.")
+        raise OffleashError(f"{path} has no verdicts yet. Resume it with `offleash certify`.")
     return max(
         versions,
         key=lambda name: [(int(word), "") if word.isdigit() else (-1, word) for word in re.findall(r"\d+|\D+", name)],

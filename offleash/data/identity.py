@@ -93,7 +93,7 @@ def problem_differences(stored: pl.DataFrame, requested: pl.DataFrame) -> list[S
     return []
 
 
-def refuse_differences(place: Path, holds: str, pairs: Sequence[SettingDifference], step: str) -> None:
+def refuse_differences(path: Path, holds: str, pairs: Sequence[SettingDifference], step: str) -> None:
     """Refuse to mix what a folder holds with something else.
 
     Args:
@@ -104,7 +104,7 @@ def refuse_differences(place: Path, holds: str, pairs: Sequence[SettingDifferenc
     """
     if pairs:
         lines = "\n".join(f"  {name}: stored {_shown(old)}, requested {_shown(new)}" for name, old, new in pairs)
-        raise OffleashError(f"{place} holds {holds} made with different settings:\n{lines}\n{step}")
+        raise OffleashError(f"{path} holds {holds} made with different settings:\n{lines}\n{step}")
 
 
 def resume_step(verb: str) -> str:

@@ -189,14 +189,14 @@ def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
     return Origin(**{name: known[name] for name in names})
 
 
-def _check(path: Path, place: str, section: object, types: Mapping[str, str]) -> None:
+def _check(path: Path, key: str, section: object, types: Mapping[str, str]) -> None:
     """Refuse a section of a run.json with a value of another type; fields that are missing pass."""
     if not isinstance(section, dict):
-        raise OffleashError(f"{path / RUN_FILE}: {place} should be an object; found {section!r}. Restore it.")
+        raise OffleashError(f"{path / RUN_FILE}: {key} should be an object; found {section!r}. Restore it.")
     for name, expected in types.items():
         if name in section and not FIELD_TYPES[expected](section[name]):
             raise OffleashError(
-                f"{path / RUN_FILE}: {place}.{name} should be {expected}; found {section[name]!r}. Restore it."
+                f"{path / RUN_FILE}: {key}.{name} should be {expected}; found {section[name]!r}. Restore it."
             )
 
 

@@ -19,8 +19,8 @@ class Note:
 
     text: str
     rows: int = 0  # how many rows it touched or left out
-    left_out: bool = False  # True: those rows are not in what was read
-    warning: bool = False  # True: it may change what the result means, and is shown above the table
+    left_out: bool = False  # whether those rows were dropped
+    warning: bool = False  # whether it may change what the result means, and is shown above the table
 
 
 PROBLEMS: dict[str, pl.DataType] = {

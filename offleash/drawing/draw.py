@@ -121,7 +121,7 @@ def draw(
         OffleashError: where the folder holds another run, samples repeat more than they can, or the sampler fails for
             good. What was drawn is kept, and the same call resumes.
     """
-    refuse_copies(decoding, drawing.k)
+    refuse_greedy_copies(decoding, drawing.k)
     with claim_run(folder) as run:
         origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
         with _judging(str(folder), problems, origin, drawing.until, verifying or VerifyOptions()) as judge_setup:
@@ -160,7 +160,7 @@ def draw(
     )
 
 
-def refuse_copies(decoding: SamplingParams, k: int) -> None:
+def refuse_greedy_copies(decoding: SamplingParams, k: int) -> None:
     """Refuse greedy decoding with k above 1: all samples would be one text, and pass@k the same for every k."""
     if decoding.temperature == 0 and k > 1:
         raise OffleashError(
@@ -261,7 +261,7 @@ def check_draw(
     """The request, checked as far as the options and the folder allow without loading the model."""
     with_prompts(problems)
     drawing = DrawRequest(str(model), budget(k, problems), until, seed)
-    refuse_copies(decoding, drawing.k)
+    refuse_greedy_copies(decoding, drawing.k)
     refuse_other_folder(folder)
     if is_run(folder):
         refuse_other_options(folder, drawing.model, decoding, seed, until)

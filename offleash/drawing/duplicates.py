@@ -92,8 +92,8 @@ class Duplicates:
             return
         ordered = sorted(samples, key=lambda sample: sample.index)
         label_N = np.array([_hash(sample.text) for sample in ordered], dtype=np.uint64)
-        known_N = np.array([_log_probability(sample, self._plain) for sample in ordered])
-        unknown = len(label_N) > 1 and bool(np.isnan(known_N).all())
+        logprob_N = np.array([_log_probability(sample, self._plain) for sample in ordered])
+        unknown = len(label_N) > 1 and bool(np.isnan(logprob_N).all())
         self._requests += unknown
         self._uniform += unknown and bool((label_N == label_N[0]).all())
         problem = self._problems.pop(request.problem, None)
@@ -102,22 +102,22 @@ class Duplicates:
             problem = _Problem(self._started)
         self._problems[request.problem] = problem
         before, copies = problem.size, problem.copies
-        problem.count(label_N, known_N)
+        problem.count(label_N, logprob_N)
         blocks = problem.blocks(request.first, label_N)
         self._texts += problem.size - before
         self._copies += problem.copies - copies
         self._forget()
         if self._copies >= COPIES and problem.copies:
             raise self._repeated(request, problem)
-        self._repeats(request, label_N, known_N)
+        self._repeats(request, label_N, logprob_N)
         for first, second in blocks:
             self._compare(request, first, second)
 
-    def _repeats(self, request: Request, label_N: Labels, known_N: Float) -> None:
+    def _repeats(self, request: Request, label_N: Labels, logprob_N: Float) -> None:
         """Whether choices repeat the one before; over requests they would not be in order, but as they arrive."""
-        if len(label_N) < 2 or np.isnan(known_N).all():
+        if len(label_N) < 2 or np.isnan(logprob_N).all():
             return
-        self._repeating = self._repeating.after(log_repeating(label_N, known_N))
+        self._repeating = self._repeating.after(log_repeating(label_N, logprob_N))
         if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
             what = f"{_most(label_N)} of the {len(label_N)} samples of one request have the same text"
             raise self._dependence_error(request, what, self._repeating.log, f" {_OR_ELSE}")
@@ -156,15 +156,15 @@ class Duplicates:
     def _forget(self) -> None:
         """Keep memory bounded: drop the problem that has been quiet longest, which is most likely settled."""
         while self._texts > REMEMBERED and len(self._problems) > 1:
-            quiet = next(iter(self._problems))
-            self._texts -= self._problems.pop(quiet).size
+            oldest = next(iter(self._problems))
+            self._texts -= self._problems.pop(oldest).size
 
 
 @dataclass
 class _Problem:
     """The texts of one problem, as hashes: how often each came, and between which log-probabilities."""
 
-    place: int
+    number: int
     drawn: int = 0
     copies: int = 0  # beyond the first of each text that cannot have come so often
     worst: tuple[int, float, float] = (0, 0.0, 0.0)  # count, log-probability, log chance of the least possible text
@@ -203,7 +203,7 @@ class _Problem:
         rows = np.flatnonzero(testable_U & (self.count_U >= 2))
         high = self.high_U[rows]
         log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
-        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.place)
+        log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.number)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:
             worst = int(log_chance.argmin())

@@ -53,12 +53,12 @@ class Writer:
 
     def judged(self, request: Request, verdicts: pl.DataFrame) -> None:
         """Add the verdicts on a chunk; once all of a shard are there, they are written beside it."""
-        place = (request.problem, request.first)
-        shard = self._shards.pop(place, None)
+        key = (request.problem, request.first)
+        shard = self._shards.pop(key, None)
         if shard is None:
-            self._early[place] = verdicts
+            self._early[key] = verdicts
             return
-        shard.left.discard(place)
+        shard.left.discard(key)
         shard.frames.append(verdicts)
         self._finish(shard)
 
@@ -92,9 +92,9 @@ class Writer:
         self._last = time.monotonic()
         if self._verifier is None:
             return
-        places = [(drawn.request.problem, drawn.request.first) for drawn in held]
-        shard = _Shard(name, {place for place in places if place not in self._early})
-        shard.frames = [self._early.pop(place) for place in places if place in self._early]
+        keys = [(drawn.request.problem, drawn.request.first) for drawn in held]
+        shard = _Shard(name, {key for key in keys if key not in self._early})
+        shard.frames = [self._early.pop(key) for key in keys if key in self._early]
         self._shards.update(dict.fromkeys(shard.left, shard))
         self._finish(shard)
 
@@ -105,10 +105,10 @@ class Writer:
             self._run.write_verdicts(self._verifier, pl.concat(shard.frames), shard=shard.name)
 
 
-def table_of(some: Sequence[SampleChunk]) -> pl.DataFrame:
+def table_of(chunks: Sequence[SampleChunk]) -> pl.DataFrame:
     """Samples as a table (SAMPLES)."""
     columns: dict[str, list[object]] = {
-        "problem": [drawn.request.problem for drawn in some for _ in drawn.samples],
-        **{name: [getattr(sample, name) for drawn in some for sample in drawn.samples] for name in list(SAMPLES)[1:]},
+        "problem": [drawn.request.problem for drawn in chunks for _ in drawn.samples],
+        **{name: [getattr(sample, name) for drawn in chunks for sample in drawn.samples] for name in list(SAMPLES)[1:]},
     }
     return pl.DataFrame(columns, schema=SAMPLES)

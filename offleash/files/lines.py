@@ -127,30 +127,30 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
     blocks, decoder = text_blocks(path, kind, repairs), _decoder(kind)
     text = "".join(islice(blocks, 1)).lstrip()
     opened = text.startswith("[")
-    number, place, wanted = 0, int(opened), 1
+    number, at, wanted = 0, int(opened), 1
     while True:
-        place = GAP.match(text, place).end()  # type: ignore[union-attr]
-        if opened and text.startswith("]", place):
-            _refuse_more(path, text[place + 1 :], blocks)
+        at = GAP.match(text, at).end()  # type: ignore[union-attr]
+        if opened and text.startswith("]", at):
+            _refuse_more(path, text[at + 1 :], blocks)
             return
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, at = decoder.raw_decode(text, at)
         except RecursionError:
             raise _too_deep(path, number + 1, kind) from None
         except ValueError as error:
             # The entry may go on in the next block. Twice as many blocks each time: an entry of many megabytes is
             # parsed again a few times, not once per block.
             more = "".join(islice(blocks, wanted))
-            if len(text) - place + len(more) > DOCUMENT:
+            if len(text) - at + len(more) > DOCUMENT:
                 raise _too_long(path, f"row {number + 1}", DOCUMENT, kind) from None
             if not more:
-                raise _not_json(f"{path}: row {number + 1} of the array", text[place:], error) from None
-            text, place, wanted = text[place:] + more, 0, wanted * 2
+                raise _not_json(f"{path}: row {number + 1} of the array", text[at:], error) from None
+            text, at, wanted = text[at:] + more, 0, wanted * 2
             continue
         number, wanted = number + 1, 1
         yield Row(path, number, _object(value, path, number, kind))
         if not opened:
-            _refuse_more(path, text[place:], blocks)
+            _refuse_more(path, text[at:], blocks)
             return
 
 

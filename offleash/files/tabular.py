@@ -82,7 +82,7 @@ def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, 
                 continue
             width = width or len(record)
             if len(record) != width:
-                raise _uneven(path, number, len(record), width)
+                raise _uneven_row_error(path, number, len(record), width)
             yield number, record
     except csv.Error as error:
         raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Correct its quotes.") from None
@@ -106,14 +106,14 @@ def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, befor
     width = table["line"].str.count_matches(separator, literal=True) + 1
     uneven = width != len(columns)
     if uneven.any():
-        raise _uneven(path, int(table["row"].filter(uneven)[0]), int(width.filter(uneven)[0]), len(columns))
+        raise _uneven_row_error(path, int(table["row"].filter(uneven)[0]), int(width.filter(uneven)[0]), len(columns))
     fields = table["line"].str.split_exact(separator, len(columns) - 1).struct.unnest()
     fields.columns = list(columns)
     if table.height:
         yield table["row"], fields
 
 
-def _uneven(path: Path, number: int, fields: int, width: int) -> OffleashError:
+def _uneven_row_error(path: Path, number: int, fields: int, width: int) -> OffleashError:
     return OffleashError(
         f"{path}: row {number} has {fields} fields, but the header has {width}. Quote fields that contain a separator."
     )

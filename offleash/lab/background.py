@@ -1,7 +1,7 @@
-"""Public functions called one after the other in a process beside this one: the demo draws the base while it trains.
+"""Call public functions one after the other in a background process: the demo draws from the base while it trains.
 
-The calls go to the other process as JSON, a name and its arguments each. Left early, the call at work is ended as by
-Ctrl-C, which loses nothing: the same call resumes.
+Calls are sent to the other process as JSON: a name and its arguments. If the block is left early, the running call is
+stopped as by Ctrl-C, which loses nothing: the same call resumes.
 """
 
 import json
@@ -16,13 +16,13 @@ from threading import Event, Thread
 
 from offleash.errors import OffleashError
 
-LOOK = 2.0  # seconds between two looks at calls that are waited for
-GENTLE = 20.0  # seconds that a call has to end by itself
+POLL = 2.0  # seconds between two calls of `waiting`
+GRACE = 20.0  # seconds that a stopped call has to end by itself
 
 
 @dataclass(frozen=True)
 class BackgroundCall:
-    """A public function of a module, and what it is given; all of it fits into JSON."""
+    """A public function of a module, and its arguments, all of them JSON values."""
 
     name: str
     arguments: Sequence[str] = ()
@@ -35,12 +35,12 @@ class BackgroundCall:
 
 
 class BackgroundCalls:
-    """Calls that run meanwhile, each in a process of its own; their output goes to a log."""
+    """Calls that run in the background, each in its own process; their output goes to a log."""
 
     def __init__(self, calls: Sequence[BackgroundCall], log: Path) -> None:
         self._calls, self._log = calls, log
         self._process: subprocess.Popen[bytes] | None = None
-        self._trouble = ""
+        self._error = ""
         self._stop = Event()
         self._thread = Thread(target=self._run, daemon=True)
 
@@ -55,30 +55,32 @@ class BackgroundCalls:
         if process is not None and process.poll() is None:
             process.terminate()
             try:
-                process.wait(GENTLE)
+                process.wait(GRACE)
             except subprocess.TimeoutExpired:
                 process.kill()
-        self._thread.join(GENTLE)
+        self._thread.join(GRACE)
 
     def wait(self, waiting: Callable[[], None]) -> None:
-        """Until the last call has returned; `waiting` is called meanwhile. Trouble of a call is an error here."""
+        """Wait until the last call has returned, calling `waiting` meanwhile; raises the error of a failed call."""
         while self._thread.is_alive():
             waiting()
-            self._thread.join(LOOK)
-        if self._trouble:
-            raise OffleashError(self._trouble)
+            self._thread.join(POLL)
+        if self._error:
+            raise OffleashError(self._error)
 
     def _run(self) -> None:
-        alone = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         with self._log.open("ab") as log:
             for call in self._calls:
                 if self._stop.is_set():
                     return
-                whole = [sys.executable, "-m", __name__, json.dumps(vars(call))]
-                self._process = subprocess.Popen(whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=alone)
+                command = [sys.executable, "-m", __name__, json.dumps(vars(call))]
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                )
                 if self._process.wait():
-                    self._trouble = (
-                        f"{call} ended with exit code {self._process.returncode}; {self._log} says why. "
+                    self._error = (
+                        f"{call} failed with exit code {self._process.returncode}; the reason is in {self._log}. "
                         "Run the same command again to resume."
                     )
                     return
@@ -89,7 +91,7 @@ def run(text: str) -> None:
     from importlib import import_module
 
     call = BackgroundCall(**json.loads(text))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is held is written first
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: samples in memory are written first
     try:
         result = getattr(import_module(call.module), call.name)(*call.arguments, **call.options)
     except (OffleashError, KeyboardInterrupt) as error:

@@ -1,8 +1,8 @@
 """The chain_sum world: Reasoning Gym's sums and differences of two or three numbers. One answer is correct.
 
-Digits are tokens, and so are the words of the library's question. The corpus is what the web would hold: questions with
-their answers, one in five of which is off by one in one of its digits. Which part a problem belongs to is a hash of its
-signed terms, whatever their order: the part `train` holds no sum of `dev` or `test`, not even with its terms reordered.
+Digits are tokens, and so are the words of the library's question. The corpus imitates web text: questions with answers,
+one in five of which is off by one in one of its digits. A problem's split is a hash of its signed terms, whatever their
+order: `train` holds no sum of `dev` or `test`, not even with its terms reordered.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 NAME = "chain_sum"
-TERMS, DIGITS = (2, 3), (2, 2)  # least and most
+TERMS, DIGITS = (2, 3), (2, 2)  # minimum and maximum
 # the library's names for them; it asks for no negative numbers, though answers can be
 SETTINGS: Mapping[str, int | bool] = {
     "min_terms": TERMS[0],
@@ -38,32 +38,32 @@ SETTINGS: Mapping[str, int | bool] = {
 SLIPS = 0.2  # share of lines that have one
 OPENING = "State the final answer to the following arithmetic problem"
 # every piece of a text is a token, the space before a word within it: together they are the text again
-PIECES = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
+TOKEN_PATTERN = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
 END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
 
 Terms = tuple[int, ...]  # signed; the first is positive
 
 
 def part_of(terms: Terms) -> str:
-    """The part that signed terms belong to."""
+    """The split that signed terms belong to: train, dev or test."""
     return part_of_text(" ".join(map(str, sorted(terms))))
 
 
 def question(terms: Terms) -> str:
-    """How the library asks."""
+    """The question as the library words it."""
     rest = "".join(f" {'-' if term < 0 else '+'} {abs(term)}" for term in terms[1:])
     return f"{OPENING}: {terms[0]}{rest} ="
 
 
 def generate(part: str, size: int, seed: int) -> pl.DataFrame:
-    """`size` different problems of the library; a longer set of the same seed begins with the shorter one."""
+    """`size` distinct problems of the library; a longer set of the same seed begins with the shorter one."""
     if part not in PARTS:
-        raise unknown(f"part of {NAME}", part, PARTS)
+        raise unknown(f"{NAME} split", part, PARTS)
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
-        raise OffleashError(f"A seed of {NAME} is 0 or more; found {seed}.")
-    rows = [_row(*terms) for _, terms in zip(range(size), _different(part, seed), strict=False)]
+        raise OffleashError(f"The seed of {NAME} must be 0 or more; found {seed}.")
+    rows = [_row(*terms) for _, terms in zip(range(size), _distinct(part, seed), strict=False)]
     if len(rows) < size:
-        raise OffleashError(f"{NAME}:{part} gave {len(rows)} different problems; ask for --size {len(rows)} or fewer.")
+        raise OffleashError(f"{NAME}:{part} has only {len(rows)} distinct problems. Use --size {len(rows)} or less.")
     return as_problems(pl.DataFrame(rows))
 
 
@@ -74,7 +74,7 @@ def guess(terms: Terms) -> float:
 
 
 def lines(rng: random.Random) -> Iterator[Line]:
-    """Questions of the part `train` and answers to them, distributed as the library's."""
+    """Questions of the split `train` with answers, distributed as in the library."""
     while True:
         count, numbers = rng.randint(*TERMS), _numbers(rng.randint(*DIGITS))
         terms = (rng.choice(numbers), *(rng.choice((1, -1)) * rng.choice(numbers) for _ in range(count - 1)))
@@ -89,15 +89,15 @@ def traces(problems: pl.DataFrame) -> Sequence[Sequence[str]]:
 
 
 def tokenizer() -> "PreTrainedTokenizerFast":
-    """Words, signs and single digits; every text that has no others comes back as it was."""
+    """Words, signs and single digits; every text made of these round-trips exactly."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     first, *others = OPENING.split(" ")
     words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
-    vocabulary = {word: place for place, word in enumerate([*words, END, PAD, UNKNOWN])}
+    vocabulary = {word: index for index, word in enumerate([*words, END, PAD, UNKNOWN])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(PIECES), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), "isolated")
     made.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
 
@@ -108,7 +108,7 @@ def _numbers(digits: int) -> range:
 
 @cache
 def _shares(terms: int, digits: int) -> NDArray[np.float64]:
-    """How often each answer is the right one over all questions of a form, from the least to the largest."""
+    """The share of questions of a form that have each answer, from the smallest to the largest answer."""
     largest = 10**digits - 1
     first_V = np.zeros(2 * largest + 1)
     first_V[largest + np.array(_numbers(digits))] = 1 / len(_numbers(digits))
@@ -119,13 +119,13 @@ def _shares(terms: int, digits: int) -> NDArray[np.float64]:
 
 
 def _slip(answer: int, rng: random.Random) -> int:
-    """A carry too many or one forgotten, in any place."""
-    place = rng.randrange(len(str(abs(answer))))
-    return answer + rng.choice((1, -1)) * int(10**place)
+    """A carry too many or a forgotten one, at a random digit."""
+    index = rng.randrange(len(str(abs(answer))))
+    return answer + rng.choice((1, -1)) * int(10**index)
 
 
-def _different(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]:
-    """Items of the library that belong to a part and differ in their terms."""
+def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]:
+    """Items of the library that belong to a split and differ in their terms."""
     try:
         from reasoning_gym.arithmetic.chain_sum import ChainSumConfig, ChainSumDataset
     except ModuleNotFoundError as missing:
@@ -134,8 +134,8 @@ def _different(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]
         ) from missing
     items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=STRIDE, **SETTINGS))
     seen = set[Terms]()
-    for place in range(STRIDE):
-        item = items[place]
+    for index in range(STRIDE):
+        item = items[index]
         terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
         key = tuple(sorted(terms))
         if part_of(terms) == part and key not in seen:

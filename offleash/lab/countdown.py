@@ -1,7 +1,7 @@
 """The Countdown world: step by step from four numbers to a target. A problem often has several correct solutions.
 
-Every number from 0 to 99 is one token. The corpus is what the web would hold: worked solutions, two in five of which
-miss the target they announce, one in five with a slip.
+Every number from 0 to 99 is one token. The corpus imitates web text: worked solutions, two in five of which miss their
+stated target, and one in five of which has an arithmetic slip.
 """
 
 import json
@@ -27,46 +27,46 @@ END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
 
 
 def lines(rng: random.Random) -> Iterator[Line]:
-    """Worked ways of problems of the part `train`; neither what they announce nor what they reach is held out."""
+    """Worked solutions to problems of the split `train`; neither the stated nor the reached target is held out."""
     while True:
         numbers = numbers_of("train", rng)
         steps = random_steps(numbers, rng)
         target = steps[-1].value if rng.random() < HITS else rng.randrange(countdown.LIMIT)
         if rng.random() < SLIPS:
-            place = rng.randrange(len(steps))
-            slip = steps[place]
+            index = rng.randrange(len(steps))
+            slip = steps[index]
             value = min(max(slip.value + rng.choice(OFF), 0), countdown.LIMIT - 1)
-            steps[place] = CountdownStep(slip.left, slip.sign, slip.right, value)
+            steps[index] = CountdownStep(slip.left, slip.sign, slip.right, value)
         yield question(numbers, target), steps_text(steps)
 
 
 def solutions(numbers: Sequence[int], target: int) -> list[list[CountdownStep]]:
-    """Every way to the target, each order of steps and of equal numbers once."""
+    """Every solution, each order of steps and of equal numbers once."""
     if len(numbers) == 1:
         return [[]] if numbers[0] == target else []
     steps_of: dict[str, list[CountdownStep]] = {}
     for first, second in permutations(range(len(numbers)), 2):
-        rest = [number for place, number in enumerate(numbers) if place not in (first, second)]
+        rest = [number for index, number in enumerate(numbers) if index not in (first, second)]
         for sign in "+-*/":
             value = value_of(numbers[first], sign, numbers[second])
             if value is not None:
                 step = CountdownStep(numbers[first], sign, numbers[second], value)
-                for way in solutions([*rest, value], target):
-                    steps_of.setdefault(steps_text([step, *way]), [step, *way])
+                for tail in solutions([*rest, value], target):
+                    steps_of.setdefault(steps_text([step, *tail]), [step, *tail])
     return list(steps_of.values())
 
 
 def traces(problems: pl.DataFrame) -> list[list[str]]:
-    """The expert: all ways to solve each problem."""
+    """The expert: all solutions of each problem."""
     options = []
     for name, text in problems.select("problem", "details").iter_rows():
         details = json.loads(text or "{}")
         if not isinstance(details, dict) or not {"numbers", "target"} <= set(details):
             raise OffleashError(
-                f"Problem {name!r} has no numbers and target among its details, so it is none of {countdown.NAME}; "
-                f"problems of it: offleash lab problems {countdown.NAME} --part train -o FILE."
+                f"Problem {name!r} is not a {countdown.NAME} problem: its details have no numbers and target. "
+                f"Generate some: offleash lab problems {countdown.NAME} --part train -o FILE."
             )
-        options.append([steps_text(way) for way in solutions(details["numbers"], details["target"])])
+        options.append([steps_text(steps) for steps in solutions(details["numbers"], details["target"])])
     return options
 
 
@@ -76,7 +76,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     words = [*map(str, range(countdown.LIMIT)), *MARKS, END, PAD, UNKNOWN]
-    made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=UNKNOWN))
+    made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(), pre_tokenizers.Punctuation()]
     )
@@ -85,7 +85,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
 
 COUNTDOWN = LabWorld(
     name=countdown.NAME,
-    about="four numbers, a target, three steps; often several correct solutions a problem",
+    about="four numbers, a target, three steps; often several correct solutions per problem",
     problems=countdown.generate,
     lines=lines,
     tokenizer=tokenizer,

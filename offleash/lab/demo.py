@@ -1,7 +1,7 @@
 """The demo: train a real model with RLVR on two CPU cores, and measure what it can reach before and after.
 
-While one process trains, another draws the base; both call the public functions of the package, and all that they
-write stays in one folder. Run again after an interruption, it resumes.
+While one process trains, another draws from the base; both call the public functions of the package and write to one
+folder. Run it again after an interruption to resume.
 """
 
 import time
@@ -24,14 +24,14 @@ from offleash.progress import Progress, silent
 from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 
-PROBLEMS, TRAINING, BASE, AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
-SETTLED = 5  # successes at which a problem stops in the second draw of the base: it only has to show what is reached
-OTHER = 1  # added to the seed for that draw
+PROBLEMS, TRAINING, BASE, BASE_AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
+AGAIN_UNTIL = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
+AGAIN_SEED_STEP = 1  # added to the seed for that draw
 
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How large a demo is."""
+    """The size of a demo."""
 
     problems: int = 200
     k: int = 4096
@@ -46,7 +46,7 @@ QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 @dataclass(frozen=True)
 class DemoRuns:
-    """The four comparisons of a demo, all of problems that were neither in the corpus nor trained on."""
+    """The four comparisons of a demo, all on problems that were neither in the corpus nor trained on."""
 
     world: str
     plan: DemoSize
@@ -73,8 +73,8 @@ def recipe_of(world: LabWorld, plan: DemoSize, folder: Path) -> Recipe:
     )
 
 
-def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoRuns:
-    """Train, draw, verify, compare; what the folder has already is not done again."""
+def run_demo(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress = silent) -> DemoRuns:
+    """Train, draw, verify, compare; what the folder already has is not done again."""
     import torch
 
     started, threads = time.monotonic(), torch.get_num_threads()
@@ -82,7 +82,7 @@ def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progres
     try:
         test = _problems(world, plan, folder)
         base = f"hf:{base_of(world.name)}"
-        with BackgroundCalls(_base_calls(plan, folder, base, world.longest), folder / "base.log") as lane:
+        with BackgroundCalls(_base_calls(plan, folder, base, world.longest), folder / "base.log") as background:
             trained = train(recipe_of(world, plan, folder), folder / TRAINING, progress)
             rl = f"hf:{trained.model}"
             for run, model, named in (
@@ -93,11 +93,11 @@ def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progres
                 decoding = Decoding(named, max_tokens=world.longest)
                 draw(test, model, k=plan.k, out=folder / run, seed=plan.seed, decoding=decoding, progress=progress)
                 verify(folder / run, progress=progress)
-            lane.wait(lambda: progress(f"drawing the base: {_samples(folder / BASE):,} samples so far"))
-        plain = _compared(folder / BASE, folder / RL, "problem", progress)
-        by_solution = _compared(folder / BASE, folder / RL, "solution", progress)
-        as_paper = _compared(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
-        null = _compared(folder / BASE, folder / AGAIN, "problem", progress)
+            background.wait(lambda: progress(f"drawing from the base: {_sample_count(folder / BASE):,} samples so far"))
+        plain = _compare_runs(folder / BASE, folder / RL, "problem", progress)
+        by_solution = _compare_runs(folder / BASE, folder / RL, "solution", progress)
+        as_paper = _compare_runs(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
+        null = _compare_runs(folder / BASE, folder / BASE_AGAIN, "problem", progress)
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
@@ -105,20 +105,20 @@ def demonstrate(world: LabWorld, plan: DemoSize, folder: Path, progress: Progres
 
 
 def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
-    """The test problems of the demo, written where every command finds them; refused where the folder holds others."""
+    """Write the problems of the demo and return the test file; refused if the folder holds other problems."""
     for part, size in (("train", plan.pool), ("test", plan.problems)):
         path = folder / PROBLEMS / f"{part}.jsonl"
         if path.is_file() and path.read_text(encoding="utf-8") != problem_lines(world, part, size, plan.seed):
-            raise OffleashError(f"{folder} holds a demo of another seed, size or world. Choose another with --out.")
+            raise OffleashError(f"{folder} holds a demo with another seed, size or world. Choose another with --out.")
         write_problems(world, part, size, plan.seed, path)
     return folder / PROBLEMS / "test.jsonl"
 
 
 def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[BackgroundCall]:
-    """What the other process does: draw the base, judge it, draw it again."""
+    """What the other process does: draw from the base, verify, draw again."""
     common = {"k": plan.k, "max_tokens": longest}
     test = str(folder / PROBLEMS / "test.jsonl")
-    again = {"out": str(folder / AGAIN), "seed": plan.seed + OTHER, "until": SETTLED}
+    again = {"out": str(folder / BASE_AGAIN), "seed": plan.seed + AGAIN_SEED_STEP, "until": AGAIN_UNTIL}
     return [
         BackgroundCall("draw", (test, base), {**common, "out": str(folder / BASE), "seed": plan.seed}),
         BackgroundCall("verify", (str(folder / BASE),)),
@@ -126,11 +126,11 @@ def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[B
     ]
 
 
-def _samples(run: Path) -> int:
+def _sample_count(run: Path) -> int:
     """How many samples a run that is being drawn has so far."""
     shards = list((run / "samples").glob("*.parquet"))
     return int(pl.scan_parquet(shards).select(pl.len()).collect().item()) if shards else 0
 
 
-def _compared(before: Path, after: Path, per: str, progress: Progress) -> Comparison:
+def _compare_runs(before: Path, after: Path, per: str, progress: Progress) -> Comparison:
     return compare(f"{before.name}={before}", f"{after.name}={after}", per=per, progress=progress).comparison

@@ -1,7 +1,7 @@
-"""What a demo shows, in sentences and as a page: the leash if it is there, or that this run does not show it.
+"""The result of a demo, in sentences and as a page: whether this run shows the leash.
 
-The leash has three parts, and `shows` tests each against chance: pass@1 rises, pass@k at the largest budget falls, and
-more problems are lost than resampling an unchanged model would lose.
+The leash has three parts, and `leash_parts` tests each against chance: pass@1 rises, pass@k at the largest budget
+falls, and more problems are lost than resampling an unchanged model would lose.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import AGAIN, BASE, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
+from offleash.lab.demo import BASE, BASE_AGAIN, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world
 from offleash.progress import Progress, silent
@@ -39,37 +39,37 @@ class CurvePoint:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def point(curve: Curve, place: int) -> CurvePoint:
+def point(curve: Curve, index: int) -> CurvePoint:
     """A curve at its first (0) or its largest (-1) budget."""
     return CurvePoint(
-        int(curve.k_K[place]), float(curve.value_K[place]), float(curve.low_K[place]), float(curve.high_K[place])
+        int(curve.k_K[index]), float(curve.value_K[index]), float(curve.low_K[index]), float(curve.high_K[index])
     )
 
 
-def shows(comparison: Comparison) -> dict[str, bool]:
-    """The three parts of the leash, each beyond what chance would give."""
+def leash_parts(comparison: Comparison) -> dict[str, bool]:
+    """The three parts of the leash, and whether each goes beyond chance."""
     first, last = point(comparison.curves["difference"], 0), point(comparison.curves["difference"], -1)
     null = comparison.evidence.null
     return {
-        "the first sample got better": first.low > 0,
+        "pass@1 rose": first.low > 0,
         f"pass@{last.k:,} fell": last.high < 0,
-        "more problems were lost than chance gives": null is not None and null.p_S < SIGNIFICANT,
+        "more problems were lost than expected by chance": null is not None and null.p_S < SIGNIFICANT,
     }
 
 
 def headline(done: DemoRuns) -> str:
     """One sentence: whether this run shows the leash."""
-    parts = shows(done.plain)
+    parts = leash_parts(done.plain)
     if all(parts.values()):
-        return "This run shows the leash: the first sample got better while the set of problems within reach shrank."
+        return "This run shows the leash: pass@1 rose while the set of problems within reach shrank."
     missing = [name for name, there in parts.items() if not there]
-    elsewhere = all(shows(done.paper).values())
-    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) all of it shows." if elsewhere else ""
+    shown_at_paper = all(leash_parts(done.paper).values())
+    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if shown_at_paper else ""
     return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{at_paper}"
 
 
 def sentences(done: DemoRuns) -> list[str]:
-    """What was measured in this run, each with its interval."""
+    """The measurements of this run, each with its interval."""
     return [
         _passes("Temperature 1", done.plain),
         _passes("Temperature 0.6, top-p 0.95", done.paper),
@@ -93,9 +93,9 @@ def _losses(done: DemoRuns) -> str:
     null = evidence.null
     chance = f"resampling an unchanged model would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
     return (
-        f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, {change.S:,.0f} "
-        f"are lost and {change.E:,.0f} gained; {chance}. The base drawn a second time: {again.S:,.0f} lost, "
-        f"{again.E:,.0f} gained."
+        f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, RL lost "
+        f"{change.S:,.0f} and gained {change.E:,.0f} others; {chance}. A second draw from the base: "
+        f"{again.S:,.0f} lost, {again.E:,.0f} gained."
     )
 
 
@@ -107,19 +107,19 @@ def _solutions(done: DemoRuns) -> str:
     change = done.solutions.change
     kept, interval = change.value["SRR"], change.interval["SRR"]
     return (
-        f"Of the {change.P + change.S:,.0f} solutions of these problems that the base writes, {change.S:,.0f} are lost "
-        f"and {change.E:,.0f} gained: {kept:.0%} [{interval.low:.0%}, {interval.high:.0%}] are kept.{_halves(done)}"
+        f"Of the {change.P + change.S:,.0f} distinct solutions that the base finds, RL kept {kept:.0%} "
+        f"[{interval.low:.0%}, {interval.high:.0%}]: {change.S:,.0f} lost, {change.E:,.0f} gained.{_halves(done)}"
     )
 
 
 def _halves(done: DemoRuns) -> str:
-    """What chance alone does to solutions: one half of the base's samples compared with the other."""
+    """What chance alone does to solutions: one half of the base's samples against the other."""
     again = done.solutions.evidence.retest
     if again is None or not np.isfinite(again.redraw_SRR):
         return ""
     return (
-        f" Chance: of what one half of the base's own samples reach, the other half keeps {again.redraw_SRR:.0%}, "
-        f"where RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
+        f" By chance alone, one half of the base's own samples keeps {again.redraw_SRR:.0%} of what the other half "
+        f"reaches; RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
     )
 
 
@@ -137,7 +137,7 @@ def write_report(done: DemoRuns, command: str = "", progress: Progress = silent)
 
 
 def demo_document(done: DemoRuns, path: Path) -> Json:
-    """The JSON of `compare` (per problem, temperature 1), with the rest of what was measured beside it."""
+    """The JSON of `compare` (per problem, temperature 1), with the other comparisons beside it."""
     beside: Json = {
         "seconds": round(done.seconds, 1),
         "report": path,
@@ -154,22 +154,22 @@ def page_text(done: DemoRuns, command: str = "") -> PageText:
     """The text of the page: how it was made, and robustness checks beside the main comparison."""
     plan = done.plan
     made = (
-        f"{done.world}: a base and the same model after {plan.steps} steps of GRPO; {plan.problems} problems that "
-        f"neither the corpus nor the training held, seed {plan.seed}; {done.seconds:.0f} s in the last call."
+        f"{done.world}: a base model and the same model after {plan.steps} steps of GRPO; {plan.problems} problems "
+        f"that are neither in the corpus nor trained on, seed {plan.seed}; {done.seconds:.0f} s in the last call."
     )
     return PageText(
-        command="\n".join([*([command] if command else []), *again(done)]),
+        command="\n".join([*([command] if command else []), *next_commands(done)]),
         headline=headline(done),
         sentences=[*sentences(done), made],
         chapters=[
             Chapter("Per solution instead of per problem, temperature 1", done.solutions),
             Chapter("At the paper's decoding: temperature 0.6, top-p 0.95", done.paper),
-            Chapter("The base drawn again: what chance alone does", done.null),
+            Chapter("The base against itself: what chance alone does", done.null),
         ],
     )
 
 
-def again(done: DemoRuns) -> list[str]:
+def next_commands(done: DemoRuns) -> list[str]:
     """Commands that look further into the runs of the demo."""
     folder = Path(quote(str(done.folder)))
     fingerprint = done.world if done.world in FINGERPRINTS else "steps"
@@ -177,7 +177,7 @@ def again(done: DemoRuns) -> list[str]:
         f"offleash view {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",
-        f"offleash compare {folder / BASE} {folder / AGAIN}",
+        f"offleash compare {folder / BASE} {folder / BASE_AGAIN}",
         f"offleash entropy {folder / BASE} {folder / RL} --at 32",
         f"offleash strategies {folder / BASE} {folder / RL} --by {fingerprint}",
         f"offleash likelihood {folder / BASE} {folder / RL}",

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-IGNORED = -100  # labels that are not learned
+IGNORED = -100  # labels without a loss
 
 
-def pretrained(world: LabWorld, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
-    """A model that has read `steps` x `lines` lines, each once."""
+def pretrain(world: LabWorld, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
+    """Train a new model on `steps` x `lines` lines of the corpus, each seen once."""
     import torch
 
     torch.manual_seed(options.seed)
     tokenizer, corpus = world.tokenizer(), world.lines(random.Random(f"{world.name} corpus {options.seed}"))
-    model = _new(world, tokenizer)
+    model = _new_model(world, tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.rate, total_steps=options.steps)
     for step in range(options.steps):
@@ -39,12 +39,12 @@ def pretrained(world: LabWorld, options: Pretraining, progress: Progress = silen
 
 
 def save(model: "LlamaForCausalLM", world: LabWorld, folder: Path) -> None:
-    """The model and its tokenizer, in Hugging Face format."""
+    """Save the model and its tokenizer in Hugging Face format."""
     model.save_pretrained(folder)
     world.tokenizer().save_pretrained(folder)
 
 
-def _new(world: LabWorld, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
+def _new_model(world: LabWorld, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -65,7 +65,7 @@ def _new(world: LabWorld, tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCaus
 
 
 def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -> "tuple[Tensor, Tensor]":
-    """Token ids and labels, padded behind; prompts are read and not learned."""
+    """Token ids and labels, padded on the right; prompts have no loss."""
     import torch
 
     prompt_ids = tokenizer([text for text, _ in pairs])["input_ids"]
@@ -80,27 +80,27 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
     return ids, labels
 
 
-HOME = Path(__file__).parent / "models"
+SHIPPED_MODELS = Path(__file__).parent / "models"
 
 
 def base_of(world: str) -> Path:
-    """The folder of a world's base."""
-    folder = HOME / world
+    """The folder of a world's base model."""
+    folder = SHIPPED_MODELS / world
     if not (folder / "config.json").is_file():
         raise OffleashError(
-            f"No base of {world} came with this package; make one: offleash lab pretrain {world} -o DIR."
+            f"The package has no base model of {world}. Train one: offleash lab pretrain {world} -o DIR."
         )
     return folder
 
 
 def copy_base(world: str, into: Path) -> Path:
-    """A copy of a world's base, to be trained, served or changed."""
-    refuse_taken(into)
+    """Copy a world's base model, to be trained, served or changed."""
+    refuse_existing(into)
     shutil.copytree(base_of(world), into, dirs_exist_ok=True)
     return into
 
 
-def refuse_taken(folder: Path) -> None:
-    """Refuse a place where something stands already."""
+def refuse_existing(folder: Path) -> None:
+    """Refuse a folder that exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OffleashError(f"{folder} is there already and not empty; choose another folder with -o.")
+        raise OffleashError(f"{folder} already exists and is not empty. Choose another folder with -o.")

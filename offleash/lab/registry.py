@@ -1,4 +1,4 @@
-"""WORLDS of the lab by name, and their problems and expert traces as files that every command reads."""
+"""The worlds of the lab by name, and their problems and expert traces as files that every command reads."""
 
 import json
 from pathlib import Path
@@ -47,10 +47,10 @@ def write_expert_traces(
     """Write correct traces of a file's problems, at most `each` per problem, chosen at random; returns their number."""
     frame, rng = load_problems(problems).frame, np.random.default_rng(seed)
     traces: dict[str, list[str]] = {}
-    for place in range(frame.height):
-        row = frame[place : place + 1]
+    for number in range(frame.height):
+        row = frame[number : number + 1]
         solutions = world.traces(row)[0]
         chosen = sorted(rng.choice(len(solutions), min(each, len(solutions)), replace=False).tolist())
         traces[row["problem"][0]] = [solutions[index] for index in chosen]
-        progress(f"solving problem {place + 1:,} of {frame.height:,}")
+        progress(f"solving problem {number + 1:,} of {frame.height:,}")
     return write_traces(path, traces)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from offleash.api.train import needs_local
 from offleash.errors import OffleashError
-from offleash.options import Data, Flag, Seed, verb
+from offleash.options import Data, Flag, Seed
 from offleash.progress import Progress, silent
 from offleash.results.comparison import FigureResult
 from offleash.results.result import Result, say, screen
+from offleash.signatures import verb
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DemoResult(Result):
-    """A demo: four comparisons of what it trained and drew, and the page.
+    """A demo: its four comparisons and the page.
 
     >>> result = ol.demo(quick=True)  # doctest: +SKIP
     """
@@ -54,19 +55,19 @@ World = Annotated[str, Data("WORLD", "countdown, or another world (see: offleash
 @verb
 def demo(
     *,
-    out: Annotated[str | Path, Flag("Where everything goes.", short="-o", metavar="DIR")] = "runs/demo",
+    out: Annotated[str | Path, Flag("Output folder.", short="-o", metavar="DIR")] = "runs/demo",
     quick: Annotated[bool, Flag("Under a minute: fewer steps, problems and samples.")] = False,
     seed: Seed = 0,
-    world: Annotated[str, Flag("Which world of the lab.", metavar="NAME")] = "countdown",
+    world: Annotated[str, Flag("Which world to use (see: offleash lab list).", metavar="NAME")] = "countdown",
     command: str = "",
     progress: Progress = silent,
 ) -> DemoResult:
     """Train a small model with GRPO, and measure what it can reach before and after.
 
-    A base of 158k parameters that comes with the package is trained on arithmetic puzzles (Countdown). Both models are
-    drawn on problems that neither saw, at temperature 1 and at the paper's 0.6 with top-p 0.95; the base is drawn a
-    second time, to see what chance alone does. Everything is measured in this run: if the effect is not there, it says
-    so. Ctrl-C loses nothing: run it again.
+    A base model of 158k parameters that comes with the package is trained on arithmetic puzzles (Countdown). Both
+    models are sampled on held-out problems, at temperature 1 and at the paper's 0.6 with top-p 0.95; the base is
+    sampled a second time, to see what chance alone does. Everything is measured in this run: if the effect is not
+    there, it says so. Ctrl-C loses nothing: run it again to resume.
 
     Examples:
       offleash demo
@@ -80,12 +81,12 @@ def demo(
     from dataclasses import replace
 
     needs_local("demo")
-    from offleash.lab.demo import QUICK, DemoSize, demonstrate
+    from offleash.lab.demo import QUICK, DemoSize, run_demo
     from offleash.lab.demo_report import write_report
     from offleash.lab.registry import world as world_of
 
     plan = replace(QUICK if quick else DemoSize(), seed=seed)
-    done = demonstrate(world_of(world), plan, Path(out), progress)
+    done = run_demo(world_of(world), plan, Path(out), progress)
     return DemoResult(done, write_report(done, command, progress))
 
 
@@ -109,7 +110,7 @@ class LabResult(Result):
 
 @verb
 def lab_list() -> LabResult:
-    """The small worlds there are.
+    """List the small worlds.
 
     Examples:
       offleash lab list
@@ -128,7 +129,7 @@ def lab_list() -> LabResult:
 def lab_model(
     world: World = "countdown",
     *,
-    out: Annotated[str | Path, Flag("Where the copy goes.", short="-o", metavar="DIR")] = "base",
+    out: Annotated[str | Path, Flag("Output folder.", short="-o", metavar="DIR")] = "base",
 ) -> LabResult:
     """Copy a world's base model, in Hugging Face format, to train, serve or draw from.
 
@@ -144,7 +145,7 @@ def lab_model(
     from offleash.lab.registry import world as world_of
 
     folder = copy_base(world_of(world).name, Path(out))
-    text = f"{folder} holds the base of {world}; use it as hf:{folder}."
+    text = f"Copied the base model of {world} to {folder}. Use it as hf:{folder}."
     return LabResult({"world": world, "model": str(folder)}, text)
 
 
@@ -152,13 +153,13 @@ def lab_model(
 def lab_problems(
     world: World,
     *,
-    out: Annotated[str | Path, Flag("A JSONL file that every verb reads.", short="-o", metavar="FILE")],
-    part: Annotated[str, Flag("Which part; they share no problem.", choices=("train", "dev", "test"))] = "test",
-    size: Annotated[int, Flag("How many problems.", metavar="N", least=1)] = 200,
+    out: Annotated[str | Path, Flag("Output file (JSONL), readable by every verb.", short="-o", metavar="FILE")],
+    part: Annotated[str, Flag("Which split; splits share no problems.", choices=("train", "dev", "test"))] = "test",
+    size: Annotated[int, Flag("Number of problems.", metavar="N", least=1)] = 200,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> LabResult:
-    """Write problems of a world: to train on (train), to choose by (dev), to test with (test).
+    """Write problems of a world, from one of its splits: train, dev or test.
 
     Examples:
       offleash lab problems countdown --part train --size 4096 -o train.jsonl
@@ -173,7 +174,7 @@ def lab_problems(
     progress(f"generating {world}")
     path = Path(out)
     count = write_problems(world_of(world), part, size, seed, path)
-    text = f"{path} holds {count:,} problems of {world}, part {part}."
+    text = f"Wrote {count:,} problems of {world} ({part}) to {path}."
     return LabResult({"file": str(path), "problems": count}, text)
 
 
@@ -181,13 +182,13 @@ def lab_problems(
 def lab_traces(
     world: World,
     *,
-    out: Annotated[str | Path, Flag("A JSONL file of {problem, text}.", short="-o", metavar="FILE")],
+    out: Annotated[str | Path, Flag("Output file: JSONL of {problem, text}.", short="-o", metavar="FILE")],
     problems: Annotated[str | Path, Flag("The problems to solve.", metavar="FILE")],
     each: Annotated[int, Flag("At most this many traces per problem.", metavar="N", least=1)] = 4,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> LabResult:
-    """Write correct traces by the world's own solver, for methods that learn from outside.
+    """Write correct traces by the world's own solver, for methods that learn from expert traces.
 
     Examples:
       offleash lab traces countdown --problems train.jsonl -o traces.jsonl
@@ -202,21 +203,21 @@ def lab_traces(
 
     path = Path(out)
     count = write_expert_traces(world_of(world), Path(problems), each, seed, path, progress)
-    return LabResult({"file": str(path), "traces": count}, f"{path} holds {count:,} traces.")
+    return LabResult({"file": str(path), "traces": count}, f"Wrote {count:,} traces to {path}.")
 
 
 @verb
 def lab_pretrain(
     world: World,
     *,
-    out: Annotated[str | Path, Flag("Where the model goes.", short="-o", metavar="DIR")],
+    out: Annotated[str | Path, Flag("Output folder.", short="-o", metavar="DIR")],
     steps: Annotated[
-        int | None, Flag("Training steps. Default: as many as the shipped base had.", metavar="N", least=1)
+        int | None, Flag("Training steps. Default: as for the shipped base.", metavar="N", least=1)
     ] = None,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> LabResult:
-    """Train a base for a world from its corpus: minutes on one core. The defaults made the one that is shipped.
+    """Pretrain a base model on a world's corpus: minutes on one core. The shipped base used the defaults.
 
     Examples:
       offleash lab pretrain countdown -o base
@@ -229,15 +230,15 @@ def lab_pretrain(
     from dataclasses import replace
 
     needs_local("lab pretrain")
-    from offleash.lab.pretrain import pretrained, refuse_taken, save
+    from offleash.lab.pretrain import pretrain, refuse_existing, save
     from offleash.lab.registry import world as world_of
 
     chosen, folder = world_of(world), Path(out)
     options = replace(chosen.pretraining, seed=seed, steps=steps or chosen.pretraining.steps)
-    refuse_taken(folder)
+    refuse_existing(folder)
     try:
-        save(pretrained(chosen, options, progress), chosen, folder)
+        save(pretrain(chosen, options, progress), chosen, folder)
     except KeyboardInterrupt:
-        raise OffleashError("The pretraining was interrupted. It keeps no checkpoints: run it again.") from None
-    text = f"{folder} holds a base of {world}; use it as hf:{folder}."
+        raise OffleashError("Pretraining was interrupted. It saves no checkpoints: run it again.") from None
+    text = f"Saved a base model of {world} to {folder}. Use it as hf:{folder}."
     return LabResult({"model": str(folder), "steps": options.steps}, text)

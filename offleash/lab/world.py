@@ -1,4 +1,4 @@
-"""What a world consists of: problems in three parts, a corpus to learn from, the tokenizer and size of its model."""
+"""What a world consists of: problems in three splits, a corpus to pretrain on, the tokenizer and size of its model."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -27,29 +27,29 @@ class Shape:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How a base is trained."""
+    """How a base model is pretrained."""
 
     steps: int = 1000
-    lines: int = 256  # a step
+    lines: int = 256  # of the corpus per step: the batch size
     rate: float = 3e-3
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
-            raise OffleashError(f"rate is a learning rate, such as 3e-3; found {self.rate}.")
+            raise OffleashError(f"rate must be a learning rate, such as 3e-3; found {self.rate}.")
         for name, least in (("steps", 1), ("lines", 1), ("seed", 0)):
             if getattr(self, name) < least:
-                raise OffleashError(f"{name} is {least} or more; found {getattr(self, name)}.")
+                raise OffleashError(f"{name} must be {least} or more; found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
 class LabWorld:
-    """What is asked, what a base model learns it from, and how it is written."""
+    """A family of problems, the corpus its base model is pretrained on, and its tokenizer."""
 
     name: str
     about: str
     problems: Callable[[str, int, int], pl.DataFrame]  # part, size, seed
-    lines: Callable[[random.Random], Iterator[Line]]  # the corpus, of the part `train` alone; it never ends
+    lines: Callable[[random.Random], Iterator[Line]]  # the corpus, from the split `train` only; endless
     tokenizer: Callable[[], "PreTrainedTokenizerFast"]
     longest: int  # tokens of a sample, its end included
     context: int  # tokens that the model can read

@@ -114,8 +114,8 @@ def _split_name(text: str) -> tuple[str | None, str]:
     split = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
     if split is None:
         return None, text
-    for place in (sign.start() for sign in re.finditer("=", text)):  # lr=1=runs/first
-        name, path = text[:place], text[place + 1 :]
+    for at in (sign.start() for sign in re.finditer("=", text)):  # lr=1=runs/first
+        name, path = text[:at], text[at + 1 :]
         if path and "/" not in name and Path(path).expanduser().exists():
             return name, path
     return split[1], split[2]

@@ -69,16 +69,16 @@ def import_logs(
     gathered = gather(parts, named.name)
     problems, rows, notes = gathered.problems[None], gathered.rows[None], gathered.notes
     # Which entry of which file has which index: the second reading gives the same entries in the same order.
-    place = rows.select("part", "place", "index", label="problem")
+    keys = rows.select("part", "row_in_file", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
     facts = merged_facts(logs, named.paths) | {"blake2b": _hash(part.path for part in parts)}
     with create_run(into, named.name if named.given else into.name, problems, facts) as run:
         for number, part in enumerate(parts):
-            ours = place.filter(pl.col("part") == number).drop("part")
+            ours = keys.filter(pl.col("part") == number).drop("part")
             done = 0
             log = open_log(part.path, options.options, options.format)
             for frame in _chunks(without_repeated(log.frames, part.repeated)):
-                numbered = frame.with_row_index("place", done).join(ours, on="place", how="inner")
+                numbered = frame.with_row_index("row_in_file", done).join(ours, on="row_in_file", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})
                 text = pl.col("answer" if answers else "text").alias("text")
@@ -208,12 +208,12 @@ def copy_logs(
             out.append(run_input)
             continue
         text, (argument, name) = str(run_input), next(named_arguments)
-        place = text[len(argument.name) + 1 :] if argument.given else text
+        source = text[len(argument.name) + 1 :] if argument.given else text
         if not _stays(argument, options):
             done = import_logs(text, scratch.path / str(number), with_texts, progress)
             if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
-                place, notes[name] = str(done.folder), done.notes
-        out.append(f"{name}={place}")
+                source, notes[name] = str(done.folder), done.notes
+        out.append(f"{name}={source}")
     return CopiedLogs(out, notes)
 
 

@@ -27,7 +27,7 @@ from offleash.options import Reading
 from offleash.progress import Progress, silent
 
 # Formats written by a trainer, whose files are mostly of one step each.
-TRAINING = {"trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art"}
+TRAINER_FORMATS = {"trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art"}
 # How to get verdicts for a log that has none, after the format's own hint.
 UNJUDGED = (
     "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
@@ -254,7 +254,7 @@ def _run(argument: Argument, gathered: Gathered, split: str | None, logs: Sequen
     hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
     facts = merged_facts(logs, argument.paths)
     # Weights change between steps, so samples of several steps are not draws from one model.
-    if len(logs) > 1 and split is None and {log.format for log in logs} & TRAINING:
+    if len(logs) > 1 and split is None and {log.format for log in logs} & TRAINER_FORMATS:
         steps = "files of several training steps come from different weights; --split-by step keeps them apart"
         notes = [Note(f"{len(logs)} {steps}"), *notes]
     if logs[0].counts:
@@ -338,7 +338,7 @@ def _check_same_content(paths: Sequence[Path]) -> Note | None:
         if other is path or path.read_bytes() != other.read_bytes():
             continue
         if key[0] < SHORT:
-            return Note(f"{path.name} and {other.name} have the same content: leave one out unless it is a coincidence")
+            return Note(f"{path.name} and {other.name} have the same content: leave one out unless this is intended")
         raise OffleashError(
             f"{path} and {other} have the same content, so their samples would be counted twice. Leave one out."
         )

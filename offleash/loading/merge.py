@@ -52,13 +52,13 @@ def part_of(
     repeated: int = 0,
 ) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
-    problems, rows, place = [], [], 0
+    problems, rows, read_rows = [], [], 0
     for frame in frames:
         frame = frame.with_columns(code=pl.struct(*PROBLEM_FIELDS, "split").hash())
         problems.append(frame.select("code", "split", *PROBLEM_FIELDS).unique("code", maintain_order=True))
-        slim = frame.drop(name for name in PROBLEM_FIELDS if name != "problem").with_row_index("place", place)
+        slim = frame.drop(name for name in PROBLEM_FIELDS if name != "problem").with_row_index("row_in_file", read_rows)
         rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
-        place += frame.height
+        read_rows += frame.height
     distinct = pl.concat(problems).unique("code", maintain_order=True)
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     table = as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
@@ -110,7 +110,7 @@ def gather(parts: Sequence[FilePart], name: str) -> Gathered:
         rows, repeat_notes = _without_repeats(rows, parts)
         notes += repeat_notes
         # Seeds add up file after file; within a file by the sample's own number, else in the order of the rows.
-        rows = rows.sort("problem", "part", "sample", "place")
+        rows = rows.sort("problem", "part", "sample", "row_in_file")
         rows = rows.with_columns(index=pl.int_range(pl.len(), dtype=pl.UInt32).over("split", "problem"))
     # Files may know different things about a problem (one the question, one the gold): the first value counts.
     merged = problems.group_by("split", "problem", maintain_order=True).agg(

@@ -148,5 +148,5 @@ def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFram
         raise OffleashError(
             f"{name} has {frame.height} problems, fewer than --size {size}. Use --size {frame.height} or less."
         )
-    places = np.random.default_rng([seed, STREAM]).choice(frame.height, size=size, replace=False)
-    return frame[np.sort(places)]
+    chosen = np.random.default_rng([seed, STREAM]).choice(frame.height, size=size, replace=False)
+    return frame[np.sort(chosen)]

@@ -108,10 +108,10 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
     if options.split_by and split is None:
         row.wrong(f"it has no {options.split_by!r} to split by")
     problem = row.problem(chosen["problem"], question=text("question"))
-    place = (split, text("benchmark"), problem)
-    if place in seen:
-        row.wrong(f"problem {problem!r} was already counted in row {seen[place]}; add up the two rows or rename one")
-    seen[place] = row.number
+    key = (split, text("benchmark"), problem)
+    if key in seen:
+        row.wrong(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
+    seen[key] = row.number
     n, c = _count(row, chosen["n"]), _count(row, chosen["c"])
     if c > n:
         row.wrong(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")

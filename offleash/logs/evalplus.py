@@ -58,7 +58,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         raise unknown("set of tests", tests, TESTS)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        yield _verified(row, tests)
+        yield _judged_entry(row, tests)
 
     log = Log("evalplus", f"EvalPlus {tests} tests", iter(()))
     log.frames = converted(log, rows, path, options, convert)
@@ -109,7 +109,7 @@ def _sample(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     yield Entry(problem=problem, benchmark=benchmark_of(problem), text=row.text("solution"), row=row.number)
 
 
-def _verified(row: Row, tests: str) -> Entry:
+def _judged_entry(row: Row, tests: str) -> Entry:
     """Correct by the plus tests means by both sets, as EvalPlus counts it. A program that is too slow is wrong."""
     problem = row.problem("task_id", question=None)
     status = [row.text(f"{name}_status") for name in TESTS[: TESTS.index(tests) + 1]]

@@ -111,8 +111,8 @@ def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> N
         )
     if unused:
         raise OffleashError(
-            f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, which "
-            f"knows its own columns. Read it with --log-format generic to name the columns yourself."
+            f"--map {unused[0]}={options.columns[unused[0]]} is not used: the file is read as {format_name}, whose "
+            f"columns are fixed. Read it with --log-format generic to name the columns yourself."
         )
 
 

@@ -50,7 +50,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     traced = set(head.columns) >= TRACES
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        return _traced(row, judge, errors) if traced else _result(row, judge, errors)
+        return _trace_entry(row, judge, errors) if traced else _result(row, judge, errors)
 
     log = row_log("verifiers", head, options, convert, "verifiers reward", closing=errors.notes)
     log.facts |= trace_facts(head.first) if traced else {}
@@ -101,7 +101,7 @@ def _result(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     return iter([entry])
 
 
-def _traced(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
+def _trace_entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     """The entry of a row of traces.jsonl."""
     traces = row.items("traces")
     trace = fields_of(traces[0]) if len(traces) == 1 else {}

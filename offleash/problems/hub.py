@@ -42,7 +42,7 @@ def from_hub(
     if find_spec("datasets") is None:
         raise OffleashError(
             f"{benchmark.name} is read from the Hugging Face hub ({benchmark.source}), which needs: "
-            f"pip install 'offleash[hub]'. {local(benchmark)}"
+            f"pip install 'offleash[hub]'. {local_file_hint(benchmark)}"
         )
     environment = {**LIMITS, **os.environ}  # what the user has set wins
     offline = _offline() or not reachable()
@@ -81,15 +81,17 @@ def fetch(
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        raise OffleashError(f"{benchmark.source} was not downloaded in {wait:g} seconds. {local(benchmark)}") from None
+        raise OffleashError(
+            f"{benchmark.source} was not downloaded in {wait:g} seconds. {local_file_hint(benchmark)}"
+        ) from None
     if done.returncode == 0 and path.exists():
         return
     why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not return"
     reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
-    raise OffleashError(f"{why} {benchmark.source} ({reason}). {local(benchmark)}")
+    raise OffleashError(f"{why} {benchmark.source} ({reason}). {local_file_hint(benchmark)}")
 
 
-def local(benchmark: Benchmark) -> str:
+def local_file_hint(benchmark: Benchmark) -> str:
     """The next step without the hub, for errors."""
     wanted = ", ".join(benchmark.columns.values())
     return (

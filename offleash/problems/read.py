@@ -30,11 +30,11 @@ def last_boxed(text: str) -> str | None:
     """What the last balanced `\\boxed{}` or `\\fbox{}` holds; None when there is none."""
     for start in reversed([match.end() for match in BOX.finditer(text)]):
         depth = 1
-        for place in range(start, len(text)):
-            escaped = text[place - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
-            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[place], 0)
+        for at in range(start, len(text)):
+            escaped = text[at - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
+            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[at], 0)
             if depth == 0:
-                return text[start:place].strip() or None
+                return text[start:at].strip() or None
     return None
 
 
@@ -104,7 +104,9 @@ def _address(value: object, folder: Path) -> str:
     try:
         return address((folder / value).read_bytes())
     except (OSError, ValueError) as error:
-        raise OffleashError(f"the image {shown(value)} cannot be read, relative to the file ({error}).") from None
+        raise OffleashError(
+            f"the image {shown(value)} cannot be read ({error}). Paths of images are relative to the file."
+        ) from None
 
 
 # Rows to problems, by a file's own columns or by the derivation of its benchmark.
@@ -128,13 +130,13 @@ PROBLEM_FILE = FileKind(
 )
 
 
-def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
+def problem_of(path: Path, row: Row, number: int, chosen: Columns, benchmark: Benchmark | None) -> Problem:
     """The problem of a row.
 
     Args:
         path: The file: relative image paths start beside it, and problems without an id are called after it.
         row: The row.
-        place: Number of the row among those kept, from 0, for problems without an id.
+        number: of the row among those kept, from 0, for problems without an id.
         chosen: Role -> column.
         benchmark: Whose verifier, prompt, guess floor and derivation apply; None for a user's own file.
 
@@ -159,7 +161,7 @@ def problem_of(path: Path, row: Row, place: int, chosen: Columns, benchmark: Ben
     details = _storable({**made.details, **object_of(cells.get("details"), "details")})
     given = _chance(cells.get("guess"))
     return Problem(
-        problem=_name(path, row, cells, chosen, place, benchmark),
+        problem=_name(path, row, cells, chosen, number, benchmark),
         question=made.question,
         gold=made.gold,
         benchmark=benchmark.name if benchmark else text_of(cells.get("benchmark"), "benchmark") or path.stem,
@@ -216,8 +218,8 @@ def _message(made: Derived, details: Cells, chosen: Columns, verifier: str | Non
     return prompt(style, made.question, details)
 
 
-def _name(path: Path, row: Row, cells: Cells, chosen: Columns, place: int, benchmark: Benchmark | None) -> str:
-    """The problem's id: its own, that of a verl data set, or its place in the file."""
+def _name(path: Path, row: Row, cells: Cells, chosen: Columns, number: int, benchmark: Benchmark | None) -> str:
+    """The problem's id: its own, that of a verl data set, or its row number."""
     own = text_of(cells.get("problem"), "id")
     if own is not None:
         return own
@@ -225,7 +227,7 @@ def _name(path: Path, row: Row, cells: Cells, chosen: Columns, place: int, bench
     if index is not None and "problem" not in chosen:
         parts = (value_at(row.values, "data_source"), value_at(row.values, "extra_info.split"), index)
         return "/".join(str(part) for part in parts if part is not None)
-    return f"{benchmark.name if benchmark else path.stem}-{place}"
+    return f"{benchmark.name if benchmark else path.stem}-{number}"
 
 
 def _chance(value: object) -> float | None:
@@ -294,9 +296,9 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) ->
 def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
     """The problems with their rows, each once. Two that share an id and differ are refused: verdicts go by id."""
     problems: dict[str, tuple[int, Problem]] = {}
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         try:
-            problem = problem_of(path, row, place, chosen, benchmark)
+            problem = problem_of(path, row, position, chosen, benchmark)
         except OffleashError as error:
             raise OffleashError(f"{path}: row {row.number}: {error}") from None
         number, earlier = problems.setdefault(problem.problem, (row.number, problem))
@@ -388,7 +390,7 @@ def choices_of(value: object) -> tuple[str, ...]:
 
 
 def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | None:
-    """The letter of the right choice, given as a letter, as its text, or as its place counted from 0."""
+    """The letter of the right choice, given as a letter, as its text, or as its index, counted from 0."""
     if gold is None:
         return None
     letters = ascii_uppercase[: len(choices)]
@@ -401,12 +403,12 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     texts = [choice.strip() for choice in choices]
     if texts.count(gold.strip()) == 1:
         return letters[texts.index(gold.strip())]
-    # A number among the choices was matched as text above; any other is a place, counted from 0 as data sets do.
-    place = index if isinstance(index, int) and not isinstance(index, bool) else None
-    if place is None and re.fullmatch(r"\d{1,2}", gold.strip()):
-        place = int(gold)
-    if place is not None and 0 <= place < len(choices):
-        return letters[place]
+    # A number among the choices was matched as text above; any other is an index, counted from 0 as data sets do.
+    position = index if isinstance(index, int) and not isinstance(index, bool) else None
+    if position is None and re.fullmatch(r"\d{1,2}", gold.strip()):
+        position = int(gold)
+    if position is not None and 0 <= position < len(choices):
+        return letters[position]
     raise OffleashError(
         f"the answer {shown(gold)} is none of the {len(choices)} choices: give its letter ({letters[0]} to "
         f"{letters[-1]}), its text, or its index from 0."

@@ -33,7 +33,7 @@ def visible(text: str) -> str:
     """The text with control characters and marks that turn the direction of writing made visible; lines stay lines."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_letter(letter) for letter in text)
+    return "".join(_visible_letter(letter) for letter in text)
 
 
 def clipped(text: str, letters: int) -> str:
@@ -59,7 +59,7 @@ def script_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
 
 
-def _letter(letter: str) -> str:
+def _visible_letter(letter: str) -> str:
     if letter in "\n\t" or letter.isprintable():
         return letter
     code = ord(letter)
@@ -124,7 +124,7 @@ def fenced(text: str) -> str:
 
 def prose(text: str, names: dict[str, str]) -> str:
     """Words of ours with names in them: each key of `names`, one letter that no word has, becomes its name as code."""
-    words = [_word(word, names) for word in text.split()]
+    words = [_escape_word(word, names) for word in text.split()]
     return " ".join(words)
 
 
@@ -145,7 +145,7 @@ def _longest_row_of_backticks(text: str) -> int:
     return max((len(row) for row in re.findall("`+", text)), default=0)
 
 
-def _word(word: str, names: dict[str, str]) -> str:
+def _escape_word(word: str, names: dict[str, str]) -> str:
     bare = word.rstrip(".,;:")
     if bare in names:
         return code(names[bare]) + word[len(bare) :]

@@ -15,7 +15,7 @@ Spec = dict[str, object]
 
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 SCALE = 3  # of PNG
-WIDTH = 620  # of a figure that would fill a page
+WIDTH = 620  # pixels, for a figure without a width of its own: it fills a page
 NARROW, NARROWEST = 150, 90  # facets: below the first they are stacked, none is below the second
 GAP = {True: 10, False: 24}  # between facets, on paper and elsewhere
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"

@@ -158,7 +158,7 @@ MODEL_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "
 
 def pale(colour: str, opacity: float) -> str:
     """A colour that lets through what is behind it, on a light page and on a dark one."""
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 

@@ -64,7 +64,7 @@ def encode(value: object) -> Any:
         return str(value)
     if isinstance(value, Iterable):
         return [encode(member) for member in value]
-    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON; give it a method to_json")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON; give it a to_json method")
 
 
 def _key(key: object) -> str:

@@ -16,7 +16,7 @@ def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> 
     Whether it can be written is tried: what rights say is not what every file system does. `option` is the one that
     names the path.
     """
-    another = _another(option)
+    another = _choose_another(option)
     try:
         if path.is_dir():
             raise OffleashError(f"{path} is a folder. Name a file in it, for example {path / 'report.html'}.")
@@ -28,7 +28,7 @@ def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> 
             raise OffleashError(f"{path} is a pipe or a device, but a report needs a file. {another}.")
         if path.exists() and not os.access(path, os.W_OK):
             raise OffleashError(f"{path} cannot be written (permission denied). {another}.")
-        _try_folder(path, another)
+        _try_to_write(path, another)
     except OSError as error:
         raise _unwritable(path, error, another) from None
 
@@ -50,13 +50,13 @@ def write_bytes(path: Path, content: bytes, option: str = "") -> None:
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise _unwritable(path, error, _another(option)) from None
+        raise _unwritable(path, error, _choose_another(option)) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
-def _try_folder(path: Path, another: str) -> None:
+def _try_to_write(path: Path, another: str) -> None:
     """Make the folder of a path and a file in it, and leave no trace of either."""
     target = folder = path.resolve().parent
     missing: list[Path] = []
@@ -78,7 +78,7 @@ def _try_folder(path: Path, another: str) -> None:
                 created.rmdir()
 
 
-def _another(option: str) -> str:
+def _choose_another(option: str) -> str:
     return f"Choose another path with {option}" if option else "Choose another path"
 
 

@@ -20,11 +20,11 @@ def template(name: str) -> Template:
 
 @cache
 def _environment() -> Environment:
-    place = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    place.finalize = lambda value: visible(value) if type(value) is str else value  # Markup is ours, a str is not
-    return place
+    environment.finalize = lambda value: visible(value) if type(value) is str else value  # Markup is ours, a str is not
+    return environment
 
 
 # What a page carries: the charting library, its own scripts and style, and a policy that lets nothing else run.

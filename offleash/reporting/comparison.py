@@ -46,11 +46,13 @@ def document(
     from offleash.analyses.entropy.report import entropy_section
 
     sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
+    # flips and disagreements are computed on request only, so their keys are absent otherwise, not null
     if flips:
         from offleash.comparing.flips_report import flips_json
 
         for section, flipped in zip(sections, flips, strict=True):
             section["flips"] = flips_json(flipped)
+    # the last comparison is the end of training; a reader of one comparison need not know that there can be several
     whole: Json = {"schema": SCHEMA} | sections[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = sections
@@ -83,6 +85,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
     many = f"{problems:,} problems" if problems != 1 else "1 problem"
     how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
+    # most important first: a reader who stops after the finding and the counts has the result
     parts: list[RenderableType] = [
         title,
         Text(_plain(finding(comparison))),
@@ -102,6 +105,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
 
         if words := square_words(entropies_of(comparison), 1):
             parts.append(Text(_plain(words)))
+    # warnings stand near the end, where they are still on the screen when the command returns
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings(comparison)]
     parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
     return Group(*parts)
@@ -116,10 +120,12 @@ def _cells(comparison: Comparison) -> Table:
         table.add_column(name, justify="right")
     table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
     evidence = comparison.evidence
+    # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
         table.add_row(f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
         table.add_row("unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
         table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
     if comparison.guessing.without is not None:
         table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
@@ -137,24 +143,24 @@ def _metrics(comparison: Comparison) -> Table:
             table.add_row(name, "-", "", comparison.change.reason(name) or "")
         else:
             table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
+    # SRR is below 1 even for an unchanged model, so it is shown beside the SRR of a redraw and the ratio of both
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.SRR):
-        same = f"the same model drawn twice, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
+        same = f"two draws of the same model, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
         table.add_row("SRR redraw", _value(retest.redraw_SRR), "", same)
         ends = f"[{retest.SRR_interval.low:.3f}, {retest.SRR_interval.high:.3f}]"
-        table.add_row("SRR retest", _value(retest.SRR), ends, "the ratio of the two: 1 for the same model")
+        table.add_row("SRR retest", _value(retest.SRR), ends, "ratio of the two: 1 for an unchanged model")
     return table
 
 
 def _pass(comparison: Comparison) -> Table:
     """pass@k of both runs at powers of two; nothing per answer or solution."""
-    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
-    name = "reach" if comparison.tally.per is not Per.PROBLEM else "pass@k"
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("k", comparison.change.before, comparison.change.after, "difference", "95% interval"):
-        table.add_column(column if column != "k" else name, justify="right")
     if comparison.tally.per is not Per.PROBLEM:
         return Table.grid()
+    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("pass@k", comparison.change.before, comparison.change.after, "difference", "95% interval"):
+        table.add_column(column, justify="right")
     for i, k in enumerate(before.k_K):
         table.add_row(
             f"{k}",
@@ -171,6 +177,7 @@ def _benchmarks(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
+    # the largest benchmarks are kept: small ones have the widest intervals
     widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
     for part in sorted(widest, key=lambda part: part.name):
         change = part.change
@@ -197,20 +204,24 @@ def _evidence(comparison: Comparison) -> RenderableType:
     for label, problems in (("lost", evidence.lost), ("gained", evidence.gained)):
         if problems:
             shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
-            lines.append(f"Significantly {label} (5% false discoveries): {len(problems)}: {shown}")
+            lines.append(f"{len(problems)} significantly {label} (FDR 5%): {shown}")
     if evidence.fallen or evidence.risen:
         lines.append(
-            f"Still reached, but the rate fell on {len(evidence.fallen)} problems and rose on {len(evidence.risen)}."
+            f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
+            f"{len(evidence.risen)}."
         )
+    # a loss on a single success is what chance produces, so the counts are split by how many successes they rest on
     for cell, by in evidence.strength.items():
         total = by.weak + by.middle + by.strong
         if total:
             what = "gained" if cell == "E" else "lost"
             lines.append(
-                f"Of the {total} {what}: {by.weak} rest on 1 success, {by.middle} on 2-4, {by.strong} on 5 or more."
+                f"Evidence for the {total} {what}: 1 success for {by.weak}, 2-4 for {by.middle}, 5 or more for "
+                f"{by.strong}."
             )
     if evidence.smallest_certain_loss is not None:
-        lines.append(f"A single loss is significant from {evidence.smallest_certain_loss} successes against 0.")
+        lines.append(f"A single loss is significant if it rests on {evidence.smallest_certain_loss} or more successes.")
+    # the gain is cross-fitted; a split is recommended only if its interval excludes 0
     best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
         gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
@@ -233,7 +244,7 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each against {comparisons[0].change.before}, k = {k}",
+        title=f"each compared with {comparisons[0].change.before}, k = {k}",
     )
     table.add_column("run", overflow="fold", min_width=12)
     for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "beyond chance"):
@@ -250,9 +261,10 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
         )
     if union is None:
         return table
-    table.add_row(f"any of {union.checkpoints}, {k} each", "", "", *map(_count, union.each_k))
+    # k samples from each checkpoint is a larger budget than the base had, so the fair row, k in total, goes with it
+    table.add_row(f"union of {union.checkpoints}, {k} samples each", "", "", *map(_count, union.each_k))
     if union.equal_k is not None:
-        table.add_row(f"any of {union.checkpoints}, {k} in all", "", "", *map(_count, union.equal_k))
+        table.add_row(f"union of {union.checkpoints}, {k} in total", "", "", *map(_count, union.equal_k))
     return table
 
 
@@ -268,14 +280,17 @@ def _plain(text: str) -> str:
 
 
 def _count(value: float) -> str:
+    """A count: whole where it is whole, one decimal where it is an average over subsets of k samples."""
     if np.isnan(value):
         return "?"
     return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 
 
 def _value(value: float) -> str:
+    """A rate in three digits; a dash where it is undefined."""
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _p(value: float) -> str:
+    """A p-value; small ones with an exponent, since 0.000 would say nothing."""
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

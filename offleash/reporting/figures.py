@@ -27,6 +27,7 @@ from offleash.comparing.per_problem import detail
 from offleash.errors import unknown
 from offleash.render.figure import PAGE, Figure, FigureFormat, Missing
 
+# the order of the page: what all comparisons have first, what needs answers, several benchmarks or scores later
 FIGURES: dict[str, Draw] = {
     "passes": passes,
     "plane": plane,
@@ -57,6 +58,7 @@ def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure
     """
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
+    # the figure records its format, so that a file is written at the size it was drawn for
     drawn = FIGURES[name](subject, look)
     return replace(drawn, look=look) if isinstance(drawn, Figure) else drawn
 

@@ -30,10 +30,11 @@ def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
     lines = [
         f"% {' & '.join(COLUMNS)} \\\\",
         f"% {', '.join(f'{short}: {name}' for short, name in SPELT_OUT.items())}",
-        "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all choices of k samples",
-        *map(_about, comparisons),
+        "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all subsets of k samples",
+        *map(_scope_comment, comparisons),
         f"% offleash {__version__}",
     ]
+    # only rows are written, without a tabular around them: papers have their own column layout
     for number, comparison in enumerate(comparisons):
         if number:
             lines.append("\\midrule")
@@ -45,6 +46,7 @@ def rows(comparison: Comparison, intervals: bool = False) -> list[str]:
     """The rows of one comparison: its benchmarks, then all of it; one row where there is one benchmark."""
     model, several = comparison.change.after, len(comparison.benchmarks) > 1
     out = [row(model, part.name, part.change, intervals) for part in comparison.benchmarks] if several else []
+    # with one benchmark, a row for it and one overall would be the same row twice
     alone = OVERALL if several or not comparison.benchmarks else comparison.benchmarks[0].name
     return [*out, row(model, alone, comparison.change, intervals)]
 
@@ -56,7 +58,7 @@ def row(model: str, domain: str, change: SupportChange, intervals: bool = False)
     return " & ".join([*names, *metrics, *map(_cell, cells(change))]) + r" \\"
 
 
-def _about(comparison: Comparison) -> str:
+def _scope_comment(comparison: Comparison) -> str:
     """A comment with what the numbers depend on: k, rule, target."""
     change = comparison.change
     runs = f"{tex(change.before)} -> {tex(change.after)}"
@@ -80,6 +82,7 @@ def _number(value: float) -> str:
 
 
 def _cell(value: float) -> str:
+    """A count without thousands separators, which siunitx would read as decimal commas."""
     if math.isnan(value):
         return UNDEFINED
     return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.1f}"

@@ -34,15 +34,20 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
         command: the command line that made it, shown at the end; empty: none.
     """
     comparison = comparisons[-1]
-    parts = [_title(comparison), _say(comparison, [finding(_unnamed(comparison))])[0], _about(comparison)]
+    parts = [
+        _title(comparison),
+        _escape_sentences(comparison, [finding(_with_placeholder_names(comparison))])[0],
+        _about(comparison),
+    ]
     parts += [_support(comparison), _metrics(comparison), *_passes(comparison), _significant(comparison)]
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
     if len(comparisons) > 1:
         parts.append(_checkpoints(comparisons, union))
-    cautions = _say(comparison, warnings(_unnamed(comparison)))
+    # sentences are built with placeholder names: a real name could hold Markdown that escaping a whole sentence breaks
+    cautions = _escape_sentences(comparison, warnings(_with_placeholder_names(comparison)))
     if cautions:
-        parts.append("### Before you believe it\n\n" + "\n".join(f"- {warning}" for warning in cautions))
+        parts.append("### Caveats\n\n" + "\n".join(f"- {warning}" for warning in cautions))
     parts.append(f"Made with offleash {__version__}." if not command else f"Made with offleash {__version__}:")
     if command:
         parts.append(fenced(command))
@@ -50,6 +55,7 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
 
 
 def _title(comparison: Comparison) -> str:
+    """A second-level heading: the summary is pasted into a pull request, which has its own title."""
     return (
         f"## From {code(comparison.change.before)} to {code(comparison.change.after)}: what was kept, lost and gained"
     )
@@ -69,12 +75,14 @@ def _support(comparison: Comparison) -> str:
     """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
     rows = [["observed", *map(amount, cells(comparison.change))]]
+    # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
         rows.append([f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), ""])
     if null is not None:
         rows.append(["unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
         rows.append(["p (some rate rose, some rate fell)", "", p_value(null.p_E), p_value(null.p_S), ""])
     if without is not None:
+        # guess-support is defined for the rule seen, whatever rule the rest of the table uses
         other = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
         rows.append([f"without guess-support{other}", *map(amount, cells(without))])
     if comparison.change.undetermined:
@@ -82,7 +90,7 @@ def _support(comparison: Comparison) -> str:
     unit = comparison.tally.per.value
     table = _table([f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items())], rows)
     if null is None and evidence.null_reason:
-        table += f"\n\nNo count for an unchanged model: {evidence.null_reason}."
+        table += f"\n\nNo expected counts for an unchanged model: {evidence.null_reason}."
     return table
 
 
@@ -94,12 +102,12 @@ def _metrics(comparison: Comparison) -> str:
         label = f"{SPELT_OUT[name]} ({name})"
         why = comparison.change.reason(name)
         means = f"undefined: {why}" if why else f"{MEANING[name]}: {FORMULAS[name]}"
-        rows.append([label, decimal(value), _ends(ends.low, ends.high), means])
+        rows.append([label, decimal(value), _interval(ends.low, ends.high), means])
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.SRR):
         ends = retest.SRR_interval
-        same = f"1 for the same model drawn twice; at k = {retest.k:,}, at most half of the samples"
-        rows.append(["SRR, corrected for a redraw", decimal(retest.SRR), _ends(ends.low, ends.high), same])
+        same = f"1 for two draws of the same model; at k = {retest.k:,}, at most half of the samples drawn"
+        rows.append(["SRR, corrected for a redraw", decimal(retest.SRR), _interval(ends.low, ends.high), same])
     return _table(["metric", "value", "95% interval", "meaning"], rows, left=(0, 3))
 
 
@@ -108,32 +116,33 @@ def _passes(comparison: Comparison) -> list[str]:
     if comparison.tally.per is not Per.PROBLEM:
         return []
     rows = []
-    for k in dict.fromkeys((1, comparison.change.k)):
-        before, after, difference = _at(comparison, k)
+    for k in dict.fromkeys((1, comparison.change.k)):  # one row where k is 1
+        before, after, difference = _curves_at(comparison, k)
         rows.append(
             [
                 f"pass@{k:,}",
                 decimal(before.value_K[0], 4),
                 decimal(after.value_K[0], 4),
                 decimal(difference.value_K[0], 4, "+"),
-                _ends(difference.low_K[0], difference.high_K[0], 4, "+"),
+                _interval(difference.low_K[0], difference.high_K[0], 4, "+"),
             ]
         )
     runs = (code(name, in_table=True) for name in (comparison.change.before, comparison.change.after))
-    return [_table(["mean over problems", *runs, "difference", "95% interval"], rows)]
+    return [_table(["averaged over problems", *runs, "difference", "95% interval"], rows)]
 
 
-def _at(comparison: Comparison, k: int) -> list[Curve]:
+def _curves_at(comparison: Comparison, k: int) -> list[Curve]:
     """pass@k before, after and their difference at one budget, from the curves where they have it."""
     names = ("before", "after", "difference")
-    place = np.flatnonzero(comparison.curves["before"].k_K == k)
-    if not place.size:
+    index = np.flatnonzero(comparison.curves["before"].k_K == k)
+    # curves are kept at powers of two and the largest budget; another k is computed here, with the same seed
+    if not index.size:
         sums = thinned_cells(comparison.tally, np.array([k])).sums(
             comparison.question.replicates, comparison.question.seed
         )
         return [curve(sums, name) for name in names]
     whole = (comparison.curves[name] for name in names)
-    return [Curve(it.name, *(getattr(it, axis)[place] for axis in _AXES)) for it in whole]
+    return [Curve(it.name, *(getattr(it, axis)[index] for axis in _AXES)) for it in whole]
 
 
 # the arrays of a curve, cut to one budget together
@@ -150,21 +159,22 @@ def _significant(comparison: Comparison) -> str:
         lines = [f"- {code(problem)}: {_successes(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
-        parts.append(f"### {label} (5% false discoveries): {len(problems):,}\n\n" + "\n".join(lines))
+        parts.append(f"### {label} (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
     if parts:
         return "\n\n".join(parts)
+    # an empty list must not read as "nothing changed" where nothing could be tested
     if evidence.losses_at_least is None:
-        why = evidence.bound_reason or evidence.null_reason or "not under this rule"
+        why = evidence.bound_reason or evidence.null_reason or "it is not defined for this rule"
         return f"No list of significant losses and gains: {why}."
     least = evidence.smallest_certain_loss
-    needs = f" A single loss is significant from {least} successes against none." if least is not None else ""
-    return f"No single loss or gain is significant (5% false discoveries).{needs}"
+    needs = f" A single loss is significant if it rests on {least} or more successes." if least is not None else ""
+    return f"No single loss or gain is significant (FDR 5%).{needs}"
 
 
 def _successes(comparison: Comparison, row: int) -> str:
     """The counts behind one loss or gain, before and after."""
     tally, k = comparison.tally, comparison.change.k
-    if (tally.until_R > 0).any():
+    if (tally.until_R > 0).any():  # a run that stopped early has no first k samples to count in
         sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
     else:
         sides = [f"{tally.head_PR[row, r]:,} of {k:,}" for r in (BEFORE, AFTER)]
@@ -179,15 +189,16 @@ def _benchmarks(comparison: Comparison) -> str:
     for part in sorted(widest, key=lambda part: part.name):
         change, ends = part.change, part.change.interval["NSCR"]
         metrics = [decimal(change.value[name]) for name in ("SRR", "NDR", "NSCR")]
+        # before and after share a cell: a table in a pull request is narrow
         passes = [" → ".join(decimal(side) for side in pair) for pair in (part.pass_at_1, part.pass_at_k)]
         counts = [f"{part.problems:,}", *map(amount, cells(change))]
-        rows.append([code(part.name, in_table=True), *counts, *metrics, _ends(ends.low, ends.high), *passes])
+        rows.append([code(part.name, in_table=True), *counts, *metrics, _interval(ends.low, ends.high), *passes])
     if len(comparison.benchmarks) > MOST_BENCHMARKS:
         rows.append([f"and {len(comparison.benchmarks) - MOST_BENCHMARKS} smaller ones"])
     if comparison.macro is not None:
         ends = comparison.macro.interval["NSCR"]
         metrics = [decimal(comparison.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
-        rows.append(["mean of benchmarks", "", "", "", "", "", *metrics, _ends(ends.low, ends.high)])
+        rows.append(["mean of benchmarks", "", "", "", "", "", *metrics, _interval(ends.low, ends.high)])
     return "### Benchmarks\n\n" + _table(header, rows)
 
 
@@ -203,30 +214,32 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
         bounds = [
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
-        passes = [decimal(_at(comparison, budget)[1].value_K[0]) for budget in budgets]
+        passes = [decimal(_curves_at(comparison, budget)[1].value_K[0]) for budget in budgets]
         ratios = [decimal(change.value[name]) for name in ("SRR", "NDR")]
         rows.append([code(change.after, in_table=True), *passes, *map(amount, cells(change)), *ratios, *bounds])
     if union is not None and budgets:  # the union counts problems, by the rule seen
         rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
-        for samples, cells_of_union in (("of each", union.each_k), ("in all", union.equal_k)):
+        for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):
             if cells_of_union is not None:
-                label = f"any of {union.checkpoints}, {k:,} samples {samples}{rule}"
+                label = f"union of {union.checkpoints}, {k:,} samples {samples}{rule}"
                 rows.append([label, "", "", *map(amount, cells_of_union)])
-    return f"### Each against {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
+    return f"### Each compared with {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: tuple[int, ...] = (0,)) -> str:
     """A table; columns are aligned right but for those in `left`. Short rows are filled up."""
     marks = [":--" if column in left else "--:" for column in range(len(header))]
+    # rows of summaries are shorter than the header; padded, the table is valid in strict renderers too
     whole = [[*row, *[""] * (len(header) - len(row))] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *whole))
 
 
-def _ends(low: float, high: float, digits: int = 3, sign: str = "") -> str:
+def _interval(low: float, high: float, digits: int = 3, sign: str = "") -> str:
+    """Both ends of an interval in words: brackets would need escaping in Markdown."""
     return "" if np.isnan(low) else f"{decimal(low, digits, sign)} to {decimal(high, digits, sign)}"
 
 
-def _unnamed(comparison: Comparison) -> Comparison:
+def _with_placeholder_names(comparison: Comparison) -> Comparison:
     """The comparison with runs whose names are one letter that no text has."""
     return replace(
         comparison,
@@ -237,7 +250,7 @@ def _unnamed(comparison: Comparison) -> Comparison:
     )
 
 
-def _say(comparison: Comparison, texts: Iterable[str]) -> list[str]:
+def _escape_sentences(comparison: Comparison, texts: Iterable[str]) -> list[str]:
     """Our sentences with the real names of the runs as code, escaped."""
     names = {_BEFORE: comparison.before.name, _AFTER: comparison.after.name}
     return [prose(text, names) for text in texts]
@@ -269,12 +282,13 @@ def p_value(value: float) -> str:
 def rule_in_words(comparison: Comparison) -> str:
     """What it takes to be reached."""
     change, question = comparison.change, comparison.question
-    shows = "is correct" if change.per is Per.PROBLEM else f"is correct and shows this {change.per.value}"
+    hit = "is correct" if change.per is Per.PROBLEM else f"is correct and gives this {change.per.value}"
     return {
-        Rule.SEEN: f"at least one of k samples {shows}",
-        Rule.ABOVE: f"more than {question.tau:g} of k samples are correct",
-        Rule.CONFIDENT: f"the rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
-        Rule.POSTERIOR: f"the rate is above what k samples can miss with posterior chance {1 - question.zeta:g}",
+        Rule.SEEN: f"at least one of k samples {hit}",
+        Rule.ABOVE: f"the share of correct samples is above {question.tau:g}",
+        Rule.CONFIDENT: f"the success rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
+        Rule.POSTERIOR: f"the success rate is above what k samples can miss, with posterior probability "
+        f"{1 - question.zeta:g}",
     }.get(change.rule, change.rule.value)
 
 

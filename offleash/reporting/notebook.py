@@ -25,8 +25,10 @@ def notebook_html(result: object) -> str:
 
 @notebook_html.register
 def _(result: Comparison) -> str:
+    """A comparison: finding, table, what an unchanged model would show, and warnings."""
     null, rates = result.evidence.null, chance_rates(result)
     chance: list[str] = []
+    # the label takes the cell of P: the exchange null gives expectations for gains and losses only
     if null is not None and rates:
         counts = ["unchanged model, resampled", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
         chance = counts + [f"{rates[name]:.3f}" if name in rates else "" for name in METRICS]
@@ -35,11 +37,13 @@ def _(result: Comparison) -> str:
 
 @notebook_html.register
 def _(result: SupportChange) -> str:
+    """A support change alone, which knows nothing of chance."""
     return _change(result, "", [], [])
 
 
 @notebook_html.register
 def _(result: PassCurve) -> str:
+    """pass@k as a table with a row per k and a column per run."""
     k_K = next(iter(result.runs.values())).k_K
     return template("curve.html.j2").render(
         runs=list(result.runs),
@@ -62,6 +66,8 @@ def _change(change: SupportChange, sentence: str, chance: list[str], cautions: l
 
 
 def _rates(change: SupportChange) -> dict[str, str]:
+    """The rates with their intervals, by name; a dash where one is undefined."""
+
     def rate(name: str) -> str:
         value, ends = change.value[name], change.interval[name]
         return "–" if np.isnan(value) else f"{value:.3f} [{ends.low:.3f}, {ends.high:.3f}]"

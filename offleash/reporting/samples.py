@@ -17,12 +17,12 @@ from offleash.data.verdict import Verdict
 from offleash.render.json import Json, encode
 
 UNVERIFIED = "unverified"  # the word for a null verdict: drawn, and not yet judged
-AT_ONCE = 1_000_000  # verdicts in memory at a time
+VERDICTS_AT_ONCE = 1_000_000  # verdicts in memory at a time
 HELD = 8  # problems whose verdicts stay in memory while a reader turns their pages
 _KEY = ["problem", "index"]  # identifies a sample within a run
-_SAID = ["verdict", "answer", "reason", "step"]  # columns of verdicts
-_ANSWER = ["problem", "answer", "verdict"]
-_FACTS = ["finish", "tokens", "text"]  # columns of samples
+_VERDICT_COLUMNS = ["verdict", "answer", "reason", "step"]  # columns of verdicts
+_ANSWER_KEY = ["problem", "answer", "verdict"]
+_SAMPLE_COLUMNS = ["finish", "tokens", "text"]  # columns of samples
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,10 @@ class SampleStore:
         """Some samples of one problem in the order of their index, and how many there are, of one verdict or of all."""
         if self.run(r).verdicts is None:
             return [], 0
-        near = self._near(self.own(row, r), r)
+        # verdicts of one problem fit into memory; texts are then fetched for this page alone
+        near = self._verdicts_of_problem(self.own(row, r), r)
         wanted = near if verdict is None else near.filter(_verdict_is(verdict))
-        return [sample for _, sample in self._written(wanted.slice(start, size), r, head, tail)], wanted.height
+        return [sample for _, sample in self._with_texts(wanted.slice(start, size), r, head, tail)], wanted.height
 
     def text(self, row: int, r: int, index: int, start: int, size: int) -> tuple[str, int] | None:
         """A part of the text of one sample, and the length of the whole; None where there is no such text."""
@@ -117,7 +118,7 @@ class SampleStore:
         return [[names[problem] for problem in problems] for names in named]
 
     @cached_property
-    def _near(self) -> Callable[[str, int], pl.DataFrame]:
+    def _verdicts_of_problem(self) -> Callable[[str, int], pl.DataFrame]:
         """The verdicts of one problem by index; a reader turns pages, so those of the last few problems are cached."""
         return lru_cache(maxsize=HELD)(
             lambda own, r: self._verdicts(r).filter(pl.col("problem") == own).collect().sort("index")
@@ -130,8 +131,9 @@ class SampleStore:
         verdicts = 0
         for row in rows:
             batch.append(row)
+            # the tally knows the size of each problem, so no file is opened to plan the batches
             verdicts += int(tally.drawn_PR[row, r] + tally.unverified_PR[row, r])
-            if verdicts >= AT_ONCE:
+            if verdicts >= VERDICTS_AT_ONCE:
                 yield batch
                 batch, verdicts = [], 0
         if batch:
@@ -140,15 +142,18 @@ class SampleStore:
     def _batch_answers(self, rows: list[int], r: int, limits: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
         """The answers to one batch: counts by verdict, the most frequent answers, some samples of each verdict."""
         own = pl.Series("problem", [self.own(row, r) for row in rows])
-        near = self._verdicts(r).filter(_is_in(own)).collect() if len(rows) > 1 else self._near(own[0], r)
-        grouped = near.group_by(_ANSWER).agg(pl.col("index").min(), count=pl.len())
+        near = (
+            self._verdicts(r).filter(_is_in(own)).collect() if len(rows) > 1 else self._verdicts_of_problem(own[0], r)
+        )
+        # all that is shown follows from the distinct answers, so samples are grouped once and only then ranked
+        grouped = near.group_by(_ANSWER_KEY).agg(pl.col("index").min(), count=pl.len())
         out = {problem: RunAnswers({}, 0, [], []) for problem in own}
         for problem, answer, verdict, count in _most_frequent(grouped, limits.answers).iter_rows():
             out[problem].answers.append(AnswerCount(answer, verdict, count))
         page = _different_first(near, grouped, limits.each).join(near, on=_KEY, how="left", maintain_order="left")
-        for problem, sample in self._written(page, r, limits.head, limits.tail):
+        for problem, sample in self._with_texts(page, r, limits.head, limits.tail):
             out[problem].samples.append(sample)
-        for problem, verdict, count in _kinds(grouped).iter_rows():
+        for problem, verdict, count in _verdict_counts(grouped).iter_rows():
             out[problem].kinds[verdict] = count
         different = dict(grouped.group_by("problem").len().iter_rows())
         for row, problem in zip(rows, own, strict=True):
@@ -156,25 +161,27 @@ class SampleStore:
             yield row, replace(partial, different=different.get(problem, 0))
 
     def _verdicts(self, r: int) -> pl.LazyFrame:
+        """The columns of a run's verdicts that are shown, as a lazy scan."""
         verdicts = self.run(r).verdicts
-        assert verdicts is not None, "a run of counts has no samples to look at"
-        return verdicts.select(*_KEY, *_SAID)
+        assert verdicts is not None, "a run of counts has no samples to show"
+        return verdicts.select(*_KEY, *_VERDICT_COLUMNS)
 
     def _samples(self, r: int) -> pl.LazyFrame:
         """The facts on a run's samples, with nulls for what it does not keep."""
         samples = self.run(r).samples
         if samples is None:
-            return pl.LazyFrame(schema={name: SAMPLES[name] for name in (*_KEY, *_FACTS)})
+            return pl.LazyFrame(schema={name: SAMPLES[name] for name in (*_KEY, *_SAMPLE_COLUMNS)})
         known = samples.collect_schema().names()
-        lacking = [pl.lit(None, SAMPLES[name]).alias(name) for name in _FACTS if name not in known]
-        return samples.with_columns(lacking).select(*_KEY, *_FACTS)
+        # logs differ in what they record; a missing column is null, so that all runs have the same schema
+        missing = [pl.lit(None, SAMPLES[name]).alias(name) for name in _SAMPLE_COLUMNS if name not in known]
+        return samples.with_columns(missing).select(*_KEY, *_SAMPLE_COLUMNS)
 
-    def _written(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, SampleView]]:
+    def _with_texts(self, page: pl.DataFrame, r: int, head: int, tail: int) -> list[tuple[str, SampleView]]:
         """The samples of a page of verdicts, in its order, with both ends of their texts."""
         if page.is_empty():
             return []
         text, letters = pl.col("text"), pl.col("text").str.len_chars()
-        whole = letters <= head + tail
+        whole = letters <= head + tail  # then the text is kept in one piece, and the tail stays empty
         ends = self._samples(r).select(
             *_KEY,
             "finish",
@@ -183,13 +190,13 @@ class SampleStore:
             tail=pl.when(whole).then(pl.lit("")).otherwise(text.str.tail(tail)),
             letters=letters,
         )
-        samples = page.join(_those(ends, page), on=_KEY, how="left", maintain_order="left")
+        samples = page.join(_rows_of_page(ends, page), on=_KEY, how="left", maintain_order="left")
         kept = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
-        full = samples.select(*_KEY, _word(), *_SAID[1:], "finish", "tokens", "head", *kept)
+        full = samples.select(*_KEY, _verdict_text(), *_VERDICT_COLUMNS[1:], "finish", "tokens", "head", *kept)
         return [(problem, SampleView(*rest)) for problem, *rest in full.iter_rows()]
 
 
-def _those(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
+def _rows_of_page(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
     """The rows of a frame whose problem and index stand on a page.
 
     A filter lets the scan leave out files and texts, a join does not: so first a filter that may let more through.
@@ -210,18 +217,20 @@ def _verdict_is(word: str) -> pl.Expr:
     return pl.col("verdict").is_null() if word == UNVERIFIED else pl.col("verdict") == pl.lit(word, VERDICT)
 
 
-def _word() -> pl.Expr:
+def _verdict_text() -> pl.Expr:
+    """The verdict as text; a sample that is not yet judged has a null verdict and gets a word of its own."""
     return pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED)
 
 
-def _kinds(grouped: pl.DataFrame) -> pl.DataFrame:
+def _verdict_counts(grouped: pl.DataFrame) -> pl.DataFrame:
     """How many samples of each problem have each verdict, in the usual order of verdicts."""
     counted = grouped.group_by("problem", "verdict").agg(pl.col("count").sum())
-    return counted.sort("verdict", nulls_last=True).select("problem", _word(), "count")
+    return counted.sort("verdict", nulls_last=True).select("problem", _verdict_text(), "count")
 
 
 def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
     """The answers to list, by frequency; half of the places are for correct ones, which may be rare among many."""
+    # ties are broken by verdict and answer, so that the list does not depend on the order of the files
     order = {"problem": False, "count": True, "verdict": False, "answer": False}
     ordered = grouped.sort(*order, descending=list(order.values()), nulls_last=True)
     right = pl.col("verdict").eq_missing(pl.lit(Verdict.CORRECT.value, VERDICT))
@@ -229,21 +238,22 @@ def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
     chosen = ordered.with_columns(later=~first).sort("problem", "later", maintain_order=True)
     listed = chosen.group_by("problem", maintain_order=True).head(most).drop("later")
     again = listed.sort(*order, descending=list(order.values()), nulls_last=True)
-    return again.select("problem", "answer", _word(), "count")
+    return again.select("problem", "answer", _verdict_text(), "count")
 
 
 def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl.DataFrame:
     """The samples to look at: of every verdict first one of each answer, by index, then a second of each."""
+    # only where distinct answers do not fill the places are further samples of the same answer needed
     few = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
-    place = pl.col("index").rank("ordinal").over(_ANSWER)
-    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(place=place)
+    rank = pl.col("index").rank("ordinal").over(_ANSWER_KEY)
+    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(rank=rank)
     every = pl.concat(
         [
-            grouped.select("problem", "verdict", "index", place=pl.lit(1, more.schema["place"])),
-            more.filter(pl.col("place").is_between(2, each)).select("problem", "verdict", "index", "place"),
+            grouped.select("problem", "verdict", "index", rank=pl.lit(1, more.schema["rank"])),
+            more.filter(pl.col("rank").is_between(2, each)).select("problem", "verdict", "index", "rank"),
         ]
     )
-    ordered = every.sort("problem", "verdict", "place", "index", nulls_last=True)
+    ordered = every.sort("problem", "verdict", "rank", "index", nulls_last=True)
     return ordered.group_by("problem", "verdict", maintain_order=True).head(each).select(_KEY)
 
 
@@ -273,14 +283,15 @@ def problem_documents(
     """The documents of some problems, by row; each run is scanned once for all of them."""
     answers_R = [store.answers(rows, r, DetailLimits(each, head, tail, answers)) for r in RUNS]
     return {
-        row: _question(store, row) | {"runs": [_run(store, row, r, answers_R[r][row]) for r in RUNS]} for row in rows
+        row: _problem_fields(store, row) | {"runs": [_run_document(store, row, r, answers_R[r][row]) for r in RUNS]}
+        for row in rows
     }
 
 
 def samples_document(store: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
     """Some samples of a problem in the order of their index, and how many there are."""
     page, total = store.page(row, r, verdict, start, size, HEAD, TAIL)
-    return {"samples": [_sample(sample) for sample in page], "total": total}
+    return {"samples": [_sample_document(sample) for sample in page], "total": total}
 
 
 def text_document(store: SampleStore, row: int, r: int, index: int, start: int, size: int) -> Json | None:
@@ -289,7 +300,7 @@ def text_document(store: SampleStore, row: int, r: int, index: int, start: int, 
     return None if part is None else {"text": part[0], "start": start, "letters": part[1]}
 
 
-def _question(store: SampleStore, row: int) -> Json:
+def _problem_fields(store: SampleStore, row: int) -> Json:
     """Question and gold answer, clipped; the full lengths say how much was cut."""
     columns = store.comparison.counted.problems.select("problem", "benchmark", "question", "gold").row(row)
     problem, benchmark, question, gold = columns
@@ -304,7 +315,7 @@ def _question(store: SampleStore, row: int) -> Json:
     }
 
 
-def _run(store: SampleStore, row: int, r: int, run_answers: RunAnswers) -> Json:
+def _run_document(store: SampleStore, row: int, r: int, run_answers: RunAnswers) -> Json:
     """What a run answered to a problem."""
     tally = store.comparison.counted.tally
     return {
@@ -315,11 +326,11 @@ def _run(store: SampleStore, row: int, r: int, run_answers: RunAnswers) -> Json:
         "answers": [encode(replace(answer, answer=_clipped(answer.answer, ANSWER))) for answer in run_answers.answers],
         "answers_left_out": run_answers.different - len(run_answers.answers),
         "texts": any(sample.head is not None for sample in run_answers.samples),
-        "samples": [_sample(sample) for sample in run_answers.samples],
+        "samples": [_sample_document(sample) for sample in run_answers.samples],
     }
 
 
-def _sample(sample: SampleView) -> Json:
+def _sample_document(sample: SampleView) -> Json:
     """One sample: both ends of its text, its verdict and where that came from."""
     shortened = replace(sample, answer=_clipped(sample.answer, ANSWER), reason=_clipped(sample.reason, ANSWER))
     document: Json = encode(shortened)

@@ -67,13 +67,13 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
         return HttpResponse(204, b"")
     try:
         if path not in ROUTES:
-            raise BadRequestError(404, f"There is nothing at {path[:80]!r}. Known: /, {', '.join(ROUTES)}.")
+            raise BadRequestError(404, f"Not found: {path[:80]!r}. Known paths: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
         return HttpResponse(200, script_json(route.document(store, _parsed_query(query, route.names))).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
     except DAMAGE as error:
-        reason = f"The samples cannot be read ({first_line(error)}). Is the run folder still where it was?"
+        reason = f"The samples cannot be read ({first_line(error)}). Was the run folder moved or deleted?"
         return refusal(500, reason)
 
 
@@ -91,6 +91,7 @@ class Route:
 
 
 def _problem(store: SampleStore, query: Mapping[str, str]) -> Json:
+    """One problem: question, gold answer, and the answers of both runs with a few samples."""
     return problem_document(store, _row(store, query))
 
 
@@ -114,11 +115,12 @@ def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
     if part is None:
         name = store.run(r).name
         raise BadRequestError(
-            404, f"{name!r} has no text of sample {index} of this problem. /api/samples lists the samples."
+            404, f"{name!r} has no text for sample {index} of this problem. /api/samples lists the samples."
         )
     return part
 
 
+# a route lists its parameters, so that a misspelt one is an error and not silently the default
 ROUTES: dict[str, Route] = {
     "/api/problem": Route(_problem, ("row",)),
     "/api/samples": Route(_samples, ("row", "run", "verdict", "start", "size")),
@@ -131,16 +133,17 @@ def _parsed_query(query: str, names: tuple[str, ...]) -> Mapping[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
     except ValueError:
-        raise BadRequestError(400, f"The query has more than 20 parts. Known: {', '.join(names)}.") from None
+        raise BadRequestError(400, f"The query has more than 20 parameters. Known: {', '.join(names)}.") from None
     for name, _ in pairs:
         if name not in names:
-            raise BadRequestError(400, str(unknown("part of the query", name[:40], names)))
+            raise BadRequestError(400, str(unknown("query parameter", name[:40], names)))
     if len(dict(pairs)) < len(pairs):
-        raise BadRequestError(400, f"A part of the query is repeated: {query[:80]!r}. Give each once.")
+        raise BadRequestError(400, f"A query parameter is repeated: {query[:80]!r}. Pass each one once.")
     return dict(pairs)
 
 
 def _row(store: SampleStore, query: Mapping[str, str]) -> int:
+    """The row of a problem: an index into the comparison, never an id or a path from the request."""
     return _number(query, "row", 0, store.comparison.counted.problems.height - 1)
 
 
@@ -149,32 +152,36 @@ def _number(query: Mapping[str, str], name: str, low: int, high: int, usual: int
     text = query.get(name)
     if text is None and usual is not None:
         return usual
-    right = f"{name} is a whole number from {low:,} to {high:,}"
+    expected = f"{name} must be a whole number from {low:,} to {high:,}"
     if text is None:
-        raise BadRequestError(400, f"{right}; it is missing.")
+        raise BadRequestError(400, f"{expected}; it is missing.")
+    # int() also takes signs, spaces, underscores and digits of other scripts, and long texts slowly
     if not re.fullmatch("[0-9]{1,12}", text):
-        raise BadRequestError(400, f"{right}; found {text[:40]!r}.")
+        raise BadRequestError(400, f"{expected}; found {text[:40]!r}.")
     if not low <= int(text) <= high:
-        raise BadRequestError(404, f"{right}; found {int(text):,}.")
+        raise BadRequestError(404, f"{expected}; found {int(text):,}.")
     return int(text)
 
 
 # The server: on the loopback interface, for GET and HEAD, closed to pages of other sites.
 
 
-HERE = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 SECONDS = 60  # that a connection may be silent
 METHODS = "GET, HEAD"
 OTHER_SITES = ("cross-site", "same-site")  # what a browser calls a page that is not ours; another port is same-site
-BODY = ("Content-Length", "Transfer-Encoding")  # what follows a GET is not read, least of all as the next request
+BODY_HEADERS = (
+    "Content-Length",
+    "Transfer-Encoding",
+)  # what follows a GET is not read, least of all as the next request
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-POLICY = {HTML: "frame-ancestors 'none'"}  # the page has its own policy in a meta tag as well
-NOTHING = "default-src 'none'; frame-ancestors 'none'"
+PAGE_POLICY = {HTML: "frame-ancestors 'none'"}  # the page has its own policy in a meta tag as well
+API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 
 class ViewServer:
@@ -185,12 +192,13 @@ class ViewServer:
         try:
             self._listener = _Listener(store, page.encode(), port)
         except OSError as error:
-            raise _not_free(port, error) from None
+            raise _port_error(port, error) from None
         self._started = False
 
     @property
     def url(self) -> str:
-        return f"http://{HERE}:{self._listener.server_port}/"
+        """The address of the page, with the port that was chosen."""
+        return f"http://{LOOPBACK}:{self._listener.server_port}/"
 
     def serve(self) -> None:
         """Answer requests until Ctrl-C, or until another thread closes the server."""
@@ -216,18 +224,19 @@ def check_port(port: int) -> None:
     if not 0 <= port <= 65_535:
         raise OffleashError(f"--port is a number from 0 (any free one) to 65535. Found {port}.")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        # without this a port that a viewer used a moment ago would count as taken
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trial.bind((HERE, port))
+            trial.bind((LOOPBACK, port))
             trial.listen()
         except OSError as error:
-            raise _not_free(port, error) from None
+            raise _port_error(port, error) from None
 
 
-def _not_free(port: int, error: OSError) -> OffleashError:
+def _port_error(port: int, error: OSError) -> OffleashError:
     """The error for a port that is taken or forbidden."""
-    why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
-    return OffleashError(f"Port {port} of {HERE} {why}. Choose another with --port, or any free one with --port 0.")
+    why = "is already in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+    return OffleashError(f"Port {port} of {LOOPBACK} {why}. Choose another with --port, or any free one with --port 0.")
 
 
 class _Listener(ThreadingHTTPServer):
@@ -239,8 +248,9 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, store: SampleStore, page: bytes, port: int) -> None:
         self.store, self.page = store, page
-        super().__init__((HERE, port), _Request)
-        names = (HERE, "localhost")
+        super().__init__((LOOPBACK, port), _Request)
+        names = (LOOPBACK, "localhost")
+        # browsers omit the port from the Host header only where it is the default one
         self.hosts = {f"{name}:{self.server_port}" for name in names} | (
             set(names) if self.server_port == 80 else set()
         )
@@ -248,7 +258,7 @@ class _Listener(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Bind without asking the name service for the name of this machine, which can take seconds."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = HERE, int(self.server_address[1])
+        self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnected; print one line for anything else."""
@@ -271,7 +281,7 @@ class _Request(BaseHTTPRequestHandler):
             return False
         hosts, given = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
         if len(given) != 1 or given[0].strip().lower() not in hosts:
-            self._send(refusal(421, f"This server answers to {' and '.join(sorted(hosts))} only."), close=True)
+            self._send(refusal(421, f"This server accepts requests to {' and '.join(sorted(hosts))} only."), close=True)
             return False
         return True
 
@@ -279,27 +289,29 @@ class _Request(BaseHTTPRequestHandler):
         """Serve the page or a document, unless a page of another site sent the request."""
         listener = cast(_Listener, self.server)
         if self.path != "/" and self.headers.get("Sec-Fetch-Site", "") in OTHER_SITES:
-            self._send(refusal(403, "This request came from another site's page. Open the address itself."), close=True)
+            self._send(refusal(403, "This request came from another site. Open the address directly."), close=True)
             return
-        more = any(name in self.headers for name in BODY)
+        # a body that is left unread on an open connection would be parsed as the next request (request smuggling)
+        more = any(name in self.headers for name in BODY_HEADERS)
         self._send(answer(listener.store, listener.page, self.path), close=more)
 
     def do_HEAD(self) -> None:
+        """The headers of the same GET; `_send` leaves out the body."""
         self.do_GET()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the standard library finds wrong with a request, in our form; a method it does not know is 405."""
         if code == 501:
-            code, message = 405, f"Only {METHODS} are answered; found {str(self.command)[:40]!r}."
-        self._send(refusal(code, message or "The request cannot be read."), close=True)
+            code, message = 405, f"Only {METHODS} are supported; found {str(self.command)[:40]!r}."
+        self._send(refusal(code, message or "Malformed request."), close=True)
 
     def _send(self, reply: HttpResponse, close: bool = False) -> None:
         """Write a response with the headers that keep other sites out."""
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.kind)
-        if reply.status != 204:
+        if reply.status != 204:  # a response without content must not have a length (RFC 9110, 8.6)
             self.send_header("Content-Length", str(len(reply.body)))
-        self.send_header("Content-Security-Policy", POLICY.get(reply.kind, NOTHING))
+        self.send_header("Content-Security-Policy", PAGE_POLICY.get(reply.kind, API_POLICY))
         for name, value in HEADERS.items():
             self.send_header(name, value)
         if reply.status == 405:
@@ -311,6 +323,7 @@ class _Request(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def version_string(self) -> str:
+        """The Server header, without the Python version that the standard library would add."""
         return "offleash"
 
     def log_message(self, *_: object) -> None:

@@ -63,12 +63,12 @@ class ComparisonResult(Result):
     def of_samples(self) -> "tuple[Comparison, ...]":
         """The comparisons; refused where certificates were compared, which have no samples."""
         if not self.comparisons:
-            raise OffleashError("These are certificates, without samples. Their comparison is in .certified.")
+            raise OffleashError("Certificates have no samples. Their comparison is in .certified.")
         return self.comparisons
 
     @property
     def change(self) -> "SupportChange":
-        """P, E, S, O and the rates made of them, with intervals."""
+        """P, E, S, O and the rates computed from them, with intervals."""
         return self.comparison.change
 
     @property
@@ -78,7 +78,7 @@ class ComparisonResult(Result):
 
     @property
     def evidence(self) -> "Evidence":
-        """What chance alone would give, and which losses and gains it does not explain."""
+        """What chance alone would give, and which losses and gains are significant."""
         return self.comparison.evidence
 
     @property
@@ -119,10 +119,10 @@ class ComparisonResult(Result):
             from offleash.comparing.flips_report import show_flips
 
             show_flips(out, self.flips)
-        place = (
-            f"\nReport: {self.report}" if self.report else "\nAs a page with figures and samples: --report report.html"
+        hint = (
+            f"\nReport: {self.report}" if self.report else "\nFor a page with figures and samples: --report report.html"
         )
-        say(out, place)
+        say(out, hint)
 
     def save(
         self,
@@ -142,18 +142,18 @@ class ComparisonResult(Result):
             command: what the page says made it.
             progress: gets a line of text at every step.
         """
-        place = Path(path)
-        kind = format or FORMATS.get(place.suffix.lower())
+        target = Path(path)
+        kind = format or FORMATS.get(target.suffix.lower())
         if kind is None:
-            return super().save(place) if place.suffix.lower() in (".json", ".txt") else self._refuse(place)
+            return super().save(target) if target.suffix.lower() in (".json", ".txt") else self._refuse(target)
         from offleash.render.output import check_place, write_text
 
-        check_place(place)
-        write_text(place, self.report_text(kind, intervals, command, progress))
-        return place
+        check_place(target)
+        write_text(target, self.report_text(kind, intervals, command, progress))
+        return target
 
-    def _refuse(self, place: Path) -> Path:
-        raise unknown_ending(place, (*dict.fromkeys(FORMATS), ".json", ".txt"))
+    def _refuse(self, target: Path) -> Path:
+        raise unknown_ending(target, (*dict.fromkeys(FORMATS), ".json", ".txt"))
 
     def report_text(
         self,
@@ -164,9 +164,9 @@ class ComparisonResult(Result):
     ) -> str:
         """The report as text: html, md or latex."""
         if format not in FORMATS.values():
-            raise unknown("format of a report", format, FORMATS.values())
+            raise unknown("report format", format, FORMATS.values())
         if intervals and format != "latex":
-            raise OffleashError(f"Intervals are put into latex rows; a report in {format} has them. Leave them out.")
+            raise OffleashError(f"intervals applies to latex only; {format} reports always have them. Leave it out.")
         if format == "latex":
             from offleash.reporting.latex import latex
 
@@ -182,7 +182,7 @@ class ComparisonResult(Result):
     def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
         """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""
         if width is not None and not WIDTHS[0] <= width <= WIDTHS[1]:
-            raise OffleashError(f"A figure is {WIDTHS[0]} to {WIDTHS[1]:,} pixels wide. Found {width}.")
+            raise OffleashError(f"A figure can be {WIDTHS[0]} to {WIDTHS[1]:,} pixels wide. Found {width}.")
         drawn = FigureResult(name, self.subject(), width)
         drawn.figure_at(drawn.look)  # an unknown name, or a figure that cannot be drawn, is said here
         return drawn
@@ -272,11 +272,11 @@ class FigureResult(Result):
         from offleash.render.export import kind_of, write_figure
         from offleash.render.output import check_place
 
-        place = Path(path)
-        kind_of(place)
-        check_place(place)
-        write_figure(self.figure_at(self.look), place)
-        return place
+        target = Path(path)
+        kind_of(target)
+        check_place(target)
+        write_figure(self.figure_at(self.look), target)
+        return target
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.chart._repr_mimebundle_(**options)
@@ -297,19 +297,19 @@ class ReportResult(Result):
     finding: str
 
     def to_dict(self) -> dict[str, Any]:
-        place = {"report": str(self.path)} if self.path is not None else {"text": self.text}
-        return {**place, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
+        output = {"report": str(self.path)} if self.path is not None else {"text": self.text}
+        return {**output, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
 
     def save(self, path: str | Path) -> Path:
         """Write the report under another name: .html, .md or .tex, as it was made; .json as `to_dict` gives it."""
-        place = Path(path)
-        if FORMATS.get(place.suffix.lower()) != self.format:
-            return super().save(place)
+        target = Path(path)
+        if FORMATS.get(target.suffix.lower()) != self.format:
+            return super().save(target)
         from offleash.render.output import check_place, write_text
 
-        check_place(place)
-        write_text(place, self.text)
-        return place
+        check_place(target)
+        write_text(target, self.text)
+        return target
 
     def show(self, console: "Console | None" = None) -> None:
         if self.path is None:

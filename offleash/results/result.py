@@ -54,14 +54,14 @@ class Result(ABC):
         """Write it to a file: .json as `to_dict` gives it, .jsonl a line per entry, .txt as it is shown."""
         from offleash.render.output import check_place, write_text
 
-        place = Path(path)
+        target = Path(path)
         endings = (".json", *((".jsonl",) if isinstance(self.to_dict(), list) else ()), ".txt")
-        if place.suffix.lower() not in endings:
-            raise unknown_ending(place, endings)
-        check_place(place)
-        text = shown(self) if place.suffix.lower() == ".txt" else json_text(self, place.suffix.lower() == ".jsonl")
-        write_text(place, text + "\n")
-        return place
+        if target.suffix.lower() not in endings:
+            raise unknown_ending(target, endings)
+        check_place(target)
+        text = shown(self) if target.suffix.lower() == ".txt" else json_text(self, target.suffix.lower() == ".jsonl")
+        write_text(target, text + "\n")
+        return target
 
     def figure(self, name: str) -> "Result":
         """One of its figures."""
@@ -70,10 +70,10 @@ class Result(ABC):
         )
 
     def __repr__(self) -> str:
-        return a_screen(shown(self))
+        return first_screen(shown(self))
 
 
-def a_screen(text: str) -> str:
+def first_screen(text: str) -> str:
     """The beginning of a text that fits on a screen, with a word on the rest."""
     lines = text.splitlines()
     if len(lines) > SCREEN:
@@ -113,4 +113,4 @@ def screen(console: "Console | None") -> "Console":
 
 def unknown_ending(path: Path, known: Sequence[str]) -> OffleashError:
     """A file whose ending says nothing of what to write."""
-    return OffleashError(f"{path} ends in {path.suffix!r}. It can be saved as {', '.join(known)}.")
+    return OffleashError(f"{path} ends in {path.suffix!r}. Choose one of {', '.join(known)}.")

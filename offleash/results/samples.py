@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
 from offleash.results.comparison import ComparisonResult
-from offleash.results.result import Result, a_screen, json_text, say, screen
+from offleash.results.result import Result, first_screen, json_text, say, screen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +108,11 @@ class StudyResult(Result):
 
         show(screen(console), self.result.comparisons)
         base, rl = (self.study.folder / name for name in ("base", "rl"))
-        say(console, f"\nAgain: offleash compare {base} {rl}   What to doubt: ... --flips\nReport: {self.report}")
+        say(
+            console,
+            f"\nTo compare again: offleash compare {base} {rl}   (--flips: which classes depend on the "
+            f"verdicts)\nReport: {self.report}",
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison: see ComparisonResult.save."""
@@ -306,7 +310,7 @@ class ProblemSetResult(Result):
 
     def __repr__(self) -> str:
         shown = [name for name in ("problem", "question", "gold", "name", "about") if name in self.frame.columns]
-        return a_screen(repr(self.frame.select(shown)))
+        return first_screen(repr(self.frame.select(shown)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -326,7 +330,7 @@ class FormatsResult(Result):
         from rich import box
         from rich.table import Table
 
-        table = Table("format", "what it is", "files", box=box.SIMPLE_HEAD)
+        table = Table("format", "description", "files", box=box.SIMPLE_HEAD)
         for log_format in self.formats:
             table.add_row(log_format["name"], log_format["about"], ", ".join(log_format["examples"]))
         screen(console).print(table)

@@ -122,10 +122,10 @@ class Scripted:
         if self._behaviour.copies:
             choice_N[:] = choice_N[0]
         entropies = entropy(answers.chance_T), entropy(sampled_T)
-        for place, (choice, seed) in enumerate(zip(choice_N.tolist(), seed_N.tolist(), strict=True)):
+        for index, (choice, seed) in enumerate(zip(choice_N.tolist(), seed_N.tolist(), strict=True)):
             text, tokens, finish = self._cut(answers.texts[choice], decoding)
             raw, drawn = float(np.log(answers.chance_T[choice])), float(np.log(sampled_T[choice]))
-            yield Sample(request.first + place, text, tokens, finish, seed, raw, drawn, *entropies)
+            yield Sample(request.first + index, text, tokens, finish, seed, raw, drawn, *entropies)
 
     def _cut(self, text: str, decoding: SamplingParams) -> tuple[str, int, str]:
         """A text up to a stop text or the token limit, its tokens, and why it ended."""

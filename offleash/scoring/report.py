@@ -74,7 +74,8 @@ def scored_text(scored: ScoredRun) -> str:
     # Resumed: some scores were there before this call.
     if scored.new < summary.samples:
         lines.append(
-            f"  {scored.new:,} scored now in {duration(scored.seconds)}, {summary.samples - scored.new:,} were stored"
+            f"  {scored.new:,} scored now in {duration(scored.seconds)}, {summary.samples - scored.new:,} were already "
+            "stored"
         )
     else:
         lines.append(f"  in {duration(scored.seconds)}, into {scored.scores}")
@@ -97,12 +98,14 @@ def notes(run: ScoredRun) -> list[str]:
     if run.retokenised:
         out.append(
             f"{run.retokenised:,} of {run.compared:,} samples ({run.retokenised / run.compared:.1%}) are "
-            "tokenised into another number of tokens than were drawn; their scores are those of the text."
+            "tokenised into a different number of tokens than was drawn; their scores are those of the text."
         )
     if run.stopped_by_text:
-        out.append("The run was drawn with stop texts, so ends of samples are not scored.")
+        out.append("The run was drawn with stop texts, so the ends of its samples are not scored.")
     if run.other_template:
-        out.append("The chat template of this model makes other prompts than that of the model that drew the run.")
+        out.append(
+            "The chat template of this model formats prompts differently from that of the model that drew the run."
+        )
     return out
 
 
@@ -130,8 +133,8 @@ def _table(groups: Mapping[str, Summary]) -> list[str]:
 def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
     """Cells of one row, the name to the left and numbers to the right."""
     return [
-        cell.rjust(width) if place else cell.ljust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        cell.rjust(width) if index else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
 
 

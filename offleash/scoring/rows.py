@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.scoring import Scorer
 
 NAMES = ("id", "prompt", "text", "finish")
-ROWS_AT_A_TIME, LETTERS_AT_A_TIME = 1_024, 16 << 20  # per call of the scorer: what fits into memory
+ROWS_AT_A_TIME, CHARACTERS_AT_A_TIME = 1_024, 16 << 20  # per call of the scorer: what fits into memory
 # Bad bytes are kept: the tokenizer decides what to make of them. NaN is refused, because ids are printed as JSON again.
 TEXT_FILE = FileKind(
     what="a file of prompts and texts",
@@ -59,7 +59,7 @@ def check_rows(path: Path, columns: Mapping[str, str]) -> int:
     """How many rows a file has; a bad one is named before a model is loaded for the others."""
     for name in columns:
         if name not in NAMES:
-            raise unknown("column of traces", name, NAMES)
+            raise unknown("column of prompts and texts", name, NAMES)
     return sum(1 for _ in read_rows(path, columns))
 
 
@@ -86,12 +86,12 @@ def _text(row: Row, name: str, columns: Mapping[str, str]) -> str:
 def _parts(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
     """Rows that are scored together."""
     part: list[TextRow] = []
-    letters = 0
+    characters = 0
     for row in rows:
         part.append(row)
-        letters += len(row.trace.text)
-        if len(part) == ROWS_AT_A_TIME or letters > LETTERS_AT_A_TIME:
+        characters += len(row.trace.text)
+        if len(part) == ROWS_AT_A_TIME or characters > CHARACTERS_AT_A_TIME:
             yield part
-            part, letters = [], 0
+            part, characters = [], 0
     if part:
         yield part

@@ -71,7 +71,7 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
         _refuse(folder, name, old, identity)
 
 
-def refuse_other_words(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
+def refuse_other_settings(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
     """Refuse scores of another model or decoding by their names, before a model is loaded."""
     old = read_about(folder, name)
     if old is not None:
@@ -96,7 +96,7 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
 
 
 def no_texts(folder: Path) -> OffleashError:
-    return OffleashError(f"{folder} keeps no texts of samples, so there is nothing to score. Import it with --texts.")
+    return OffleashError(f"{folder} has no sample texts, so there is nothing to score. Import it with --texts.")
 
 
 def no_verdicts(run: str) -> OffleashError:
@@ -264,14 +264,14 @@ def score_run(
         drop_without_samples(folder, scores_folder(folder, scoring.name))
         drop_without_samples(folder, positions_folder(folder, scoring.name))
         chosen = selection or Selection()
-        right = _right(run, chosen) if chosen.correct else None
+        right = _correct_keys(run, chosen) if chosen.correct else None
         work = RunScorer(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
         new = work.all(shards)
     # Checked after the work: whether a selection is empty is known when the shards were read.
     if not any(scores_folder(folder, scoring.name).glob(SHARD)):
         raise OffleashError(f"{folder} has no sample that matches --first and --only, so nothing was scored.")
     scores, samples = scan_scores(folder, scoring.name), scan_shards(folder / "samples", SAMPLES)
-    own = origin is not None and _drew(origin, scorer)
+    own = origin is not None and _drawn_from(origin, scorer)
     compared, retokenised = _token_counts(samples, scores) if own and not stopped else (0, 0)
     return ScoredRun(
         folder=folder,
@@ -290,7 +290,7 @@ def score_run(
     )
 
 
-def _right(run: Run, chosen: Selection) -> pl.DataFrame:
+def _correct_keys(run: Run, chosen: Selection) -> pl.DataFrame:
     """Keys of the samples that the verifier judged correct, of the selected problems."""
     if run.verdicts is None or not run.verifier:
         raise no_verdicts(run.name)
@@ -299,7 +299,7 @@ def _right(run: Run, chosen: Selection) -> pl.DataFrame:
     return run.verdicts.filter(correct & here).select(KEY).collect(engine="streaming")
 
 
-def _drew(origin: Origin, scorer: "Scorer") -> bool:
+def _drawn_from(origin: Origin, scorer: "Scorer") -> bool:
     """Whether a run was drawn from the model that scores it."""
     about = scorer.about
     return same_model(origin.about, {name: getattr(about, name) for name in (*NAMED, "fingerprint")})
@@ -338,7 +338,7 @@ class ScoredFile:
 def selected(first: int | None = None, only: str | None = None) -> Selection:
     """Which samples to score, from the values of --first and --only."""
     if only is not None and only != CORRECT:
-        raise unknown("kind of samples to score alone", only, (CORRECT,))
+        raise unknown("value of --only", only, (CORRECT,))
     return Selection(first, only == CORRECT)
 
 
@@ -370,8 +370,8 @@ def score_folders(
     scoring = Scoring(str(model), decoding, kept, verifier)
     for folder in folders:
         refuse_unscorable(folder, verifier, selection or Selection())
-        refuse_other_words(folder, scoring.name, scoring.model, decoding)
-    with _opened(model, progress) as scorer:
+        refuse_other_settings(folder, scoring.name, scoring.model, decoding)
+    with _open_scorer(model, progress) as scorer:
         return [score_run(folder, scorer, scoring, progress, selection) for folder in folders]
 
 
@@ -388,7 +388,7 @@ def score_file(
     check_rows(path, columns or {})
     # A file has no ids of problems: rows with the same prompt are samples of one problem.
     scored: list[tuple[str, Sums]] = []  # rows of one prompt are traces of one problem
-    with _opened(model, progress) as scorer:
+    with _open_scorer(model, progress) as scorer:
         for row in score_rows(path, scorer, decoding, columns or {}, progress):
             each(row)
             scored.append((prompt_hash(row.row.trace.prompt), row.sums))
@@ -403,7 +403,7 @@ def _refuse_other_samplers(model: Model) -> None:
     if model.sampler != "hf":
         raise OffleashError(
             f"{model} cannot score texts: log-probability and entropy need the full distribution of every token, "
-            f"which only hf: has. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
+            f"which only hf: provides. Name the model as hf:{model.name if model.sampler == 'vllm' else 'PATH'}."
         )
 
 
@@ -411,14 +411,14 @@ def _refuse_other_name(name: str) -> str:
     """The name that scores are stored under; refused where it is not the name of a folder."""
     if folder_name(name) != name:
         raise OffleashError(
-            "--name is the name of a folder: letters from A to Z, digits and _.@+-, with neither '-' nor '.' at its "
-            f"ends; found {name!r}."
+            "--name is a folder name: letters A to Z, digits and _.@+-, not starting or ending with '-' or '.'; "
+            f"found {name!r}."
         )
     return name
 
 
 @contextmanager
-def _opened(model: Model, progress: Progress) -> "Iterator[Scorer]":
+def _open_scorer(model: Model, progress: Progress) -> "Iterator[Scorer]":
     """The loaded model as a scorer, closed at the end."""
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:  # before the import below: it says what is not installed

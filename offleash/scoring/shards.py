@@ -106,7 +106,9 @@ class RunScorer:
         chosen = self.selection.keep(keys, self.right)
         unknown = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
         if unknown.height:
-            raise OffleashError(f"{shard} has samples of {unknown['problem'][0]!r}, which is not a problem of its run.")
+            raise OffleashError(
+                f"{shard} has samples of {unknown['problem'][0]!r}, which is not among the problems of its run."
+            )
         scored = chosen.clear() if stored is None else stored.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
         placed = None if positions is None else placed_samples(positions, keys, scored)
@@ -120,7 +122,7 @@ class RunScorer:
         if not missing.height:
             return
         scores = [stored] if stored is not None else []
-        places = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
+        positions_of = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
             rows = part.join(missing, on=KEY, how="semi").join(
@@ -129,10 +131,10 @@ class RunScorer:
             if rows.height:
                 frame, where = self._read(rows.with_columns(pl.col("place").fill_null(False)))
                 scores.append(frame.join(scored, on=KEY, how="anti"))
-                places.append(where)
+                positions_of.append(where)
                 self._report(rows.height)
         # Positions first: a kill in between leaves positions of samples without scores, which `placed_samples` notices.
-        write_positions(self.folder, self.name, pl.concat(places), shard.name)
+        write_positions(self.folder, self.name, pl.concat(positions_of), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
     def _unplaced(
@@ -160,13 +162,13 @@ class RunScorer:
             traces.append((len(sums), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
             sums.append(Sums(None))
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
-        for (place, _, _), score in zip(traces, read, strict=True):
-            sums[place] = score.sums
+        for (row, _, _), score in zip(traces, read, strict=True):
+            sums[row] = score.sums
         placed = rows["place"].to_list()
         usable = [
             (problem, trace, score)
-            for (place, problem, trace), score in zip(traces, read, strict=True)
-            if placed[place] and np.isfinite(score.entropy_T).all()
+            for (row, problem, trace), score in zip(traces, read, strict=True)
+            if placed[row] and np.isfinite(score.entropy_T).all()
         ]
         return frame_of(rows, sums), _positions(rows.filter("place"), usable)
 
@@ -194,8 +196,8 @@ def prompts_of(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
     prompts = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
     if all(prompt is None for prompt, _ in prompts.values()):
         raise OffleashError(
-            f"{folder} keeps no texts of its problems, and a sample is scored after its prompt. "
-            "Import logs that keep the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
+            f"{folder} has no problem texts, and samples are scored after their prompts. "
+            "Import logs with the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
         )
     return prompts
 

@@ -157,7 +157,7 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     have_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
     extrapolated = bool((have_P < 2 * k).any())
     reach_PR = reach_PRK(pair, np.array([k]))[:, :, 0]
-    a_P, b_P = reach_PR[:, BEFORE], reach_PR[:, AFTER]
+    before_P, after_P = reach_PR[:, BEFORE], reach_PR[:, AFTER]
     if extrapolated:
         if (pair.drawn_PR[:, BEFORE] != k).any() or pair.stopped_PR[:, BEFORE].any():
             raise OffleashError(
@@ -166,22 +166,25 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
             )
         new_P = _next_draw(pair.correct_PR[:, BEFORE])
     else:
-        new_P = reach_PRK(pair, np.array([2 * k]))[:, BEFORE, 0] - a_P
+        new_P = reach_PRK(pair, np.array([2 * k]))[:, BEFORE, 0] - before_P
     row_P = np.unique(pair.problem_P, return_inverse=True)[1]
     first_P = np.unique(pair.problem_P, return_index=True)[1]
-    columns = [a_P * b_P, a_P - new_P, (1 - a_P) * b_P - new_P]
+    # kept by the run after; reached again by a redraw, 2 a_k - a_2k; gained beyond what a redraw gains
+    columns = [before_P * after_P, before_P - new_P, (1 - before_P) * after_P - new_P]
     value_P3: Float = np.stack([np.bincount(row_P, weights=column) for column in columns], axis=1).astype(np.float64)
     # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show, lest 1 be the end of SRR
     pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
     sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
     kept, kept_twice, gain = value_P3.sum(axis=0)
-    least = 1e-9 * max(float(a_P.sum()), 1.0)  # 2 a_k - a_2k is 0 where no problem was reached twice, but for rounding
+    least = 1e-9 * max(
+        float(before_P.sum()), 1.0
+    )  # 2 a_k - a_2k is 0 where no problem was reached twice, but for rounding
     kept_twice = kept_twice if kept_twice > least else 0.0
     estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
     SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
-    seen = float(a_P.sum())
+    seen = float(before_P.sum())
     observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
     redraw_ = float(new_P.sum())
     return Retest(k, float(estimate_2[0]), float(gain), observed, again, redraw_, SRR, over, extrapolated)
@@ -344,14 +347,14 @@ def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = L
     before, after = drawn
     correct_C = np.asarray(correct_C, dtype=np.int64)
 
-    def few(guess_C: Integer) -> Float:
+    def lower_tail(guess_C: Integer) -> Float:
         return hypergeometric_at_most(guess_C, before + after, correct_C + guess_C, after)
 
-    def many(guess_C: Integer) -> Float:
+    def upper_tail(guess_C: Integer) -> Float:
         return hypergeometric_at_least(guess_C, before + after, correct_C + guess_C, after)
 
-    low_C = _first(lambda guess_C: few(guess_C) > level / 2, correct_C, after)
-    high_C = _first(lambda guess_C: many(guess_C) <= level / 2, correct_C, after) - 1
+    low_C = _first(lambda guess_C: lower_tail(guess_C) > level / 2, correct_C, after)
+    high_C = _first(lambda guess_C: upper_tail(guess_C) <= level / 2, correct_C, after) - 1
     return low_C, high_C
 
 

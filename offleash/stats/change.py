@@ -275,5 +275,7 @@ def _first(pair: Tally, rule: Rule, k: int) -> Integer:
         else:  # the order of the samples of an answer is not kept
             whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
             step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
-        raise OffleashError(f"{mismatch}. Rule {rule.value!r} needs the same number of samples everywhere: {step}.")
+        raise OffleashError(
+            f"{mismatch}. Rule {rule.value!r} needs the same number of samples of every problem: {step}."
+        )
     return pair.head_PR

@@ -86,8 +86,8 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
         array([ 0.2, -0.4])
     """
     k_K = sums.k_K if k_K is None else k_K
-    place = sums.place(k_K)
-    estimate_K, replicate_BK = sums.ratio(name, place)
+    index_K = sums.index_of(k_K)
+    estimate_K, replicate_BK = sums.ratio(name, index_K)
     ends = percentile_intervals(replicate_BK, estimate_K)
     low_K, high_K = (np.array([getattr(end, side) for end in ends]) for side in ("low", "high"))
     band_low_K, band_high_K = np.full(len(k_K), np.nan), np.full(len(k_K), np.nan)
@@ -234,7 +234,7 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         [2.81, 5.62]
     """
     before_K, before_BK = sums.ratio("before", paired=True)
-    after_K, after_BK = sums.ratio("after", sums.place(of_K), paired=True)
+    after_K, after_BK = sums.ratio("after", sums.index_of(of_K), paired=True)
     tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
     for i, of in enumerate(of_K):
         estimate = float(_invert(sums.k_K, before_K[None], after_K[[i]])[0])
@@ -242,7 +242,7 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
         if after_K[i] == 0 and before_K[0] == 0:
-            reason = "neither run was ever right with so few samples"
+            reason = "neither run has a correct sample with so few"
         elif estimate < 1:
             reason = "less than one sample of the run before"
         elif np.isinf(estimate):

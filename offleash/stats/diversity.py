@@ -278,6 +278,7 @@ def _expected_surprise(total_U: Ints, count_U: Ints, n: int) -> Floats:
     width_U = np.maximum(high_U - low_U + 1, 0)
     end_U = np.cumsum(width_U)
     out_U, start = np.zeros(total_U.size), 0
+    # the windows, which differ in width, are laid end to end, as many at a time as fit in CHUNK terms
     while start < total_U.size:
         before = int(end_U[start - 1]) if start else 0
         stop = max(int(np.searchsorted(end_U, before + CHUNK, side="right")), start + 1)

@@ -84,27 +84,27 @@ def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: Ar
     return np.asarray(log_choices + (c - 1) * np.minimum(log_probability, 0.0), dtype=np.float64)
 
 
-def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLike, place: int) -> Float:
+def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLike, number: int) -> Float:
     """Log of a chance for each count >= 2 of an outcome, corrected for all counts, all looks and all problems.
 
-    `place` numbers the problems of a run, from 1. The chance that any value ever falls to log(a) is at most a.
+    `number` counts the problems of a run, from 1. The chance that any value ever falls to log(a) is at most a.
     NaN where the probability is not known.
 
     Args:
         drawn: draws so far.
         count: times that each outcome was seen, 2 or more.
         log_probability: of each outcome.
-        place: the number of the problem in its run, from 1.
+        number: of the problem in its run, from 1.
 
     Returns:
         The logs.
 
     Example:
-        >>> log_chance_of_repeats(64, [2, 20], np.log(1e-3), place=1).round(1)
+        >>> log_chance_of_repeats(64, [2, 20], np.log(1e-3), number=1).round(1)
         array([ 10.4, -78.8])
     """
     c = np.asarray(count, dtype=np.float64)
-    shares = np.log(drawn * (drawn + 1.0)) + np.log(c * (c - 1)) + np.log(place * (place + 1.0))
+    shares = np.log(drawn * (drawn + 1.0)) + np.log(c * (c - 1)) + np.log(number * (number + 1.0))
     return np.asarray(log_expected_repeats(drawn, c, log_probability) + shares, dtype=np.float64)
 
 
@@ -196,8 +196,8 @@ def across_requests(first: Labels, second: Labels) -> Float:
     both = min(len(first), len(second))
     turns = np.stack([first[:both], second[:both]], axis=1).ravel()
     label_N = np.concatenate([turns, first[both:], second[both:]])
-    place_N = np.arange(len(label_N))
-    return log_copying(label_N, (place_N < 2 * both) & (place_N % 2 == 1))
+    index_N = np.arange(len(label_N))
+    return log_copying(label_N, (index_N < 2 * both) & (index_N % 2 == 1))
 
 
 @dataclass(frozen=True)

@@ -157,9 +157,9 @@ def means(
         intervals = _intervals(
             both[:, usable], estimate[usable], usable < runs, benchmark, widening, (replicates, seed)
         )
-        for place, interval in zip(usable, intervals, strict=True):
+        for index, interval in zip(usable, intervals, strict=True):
             most = 1.0 if widening.share else np.inf
-            ends[place] = clipped(interval, 0.0 if place < runs else -most, most)
+            ends[index] = clipped(interval, 0.0 if index < runs else -most, most)
     return Means(problems, estimate[:runs], tuple(ends[:runs]), estimate[runs:], tuple(ends[runs:]))
 
 

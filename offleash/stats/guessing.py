@@ -88,7 +88,7 @@ def guess_floor(
 ) -> GuessFloor:
     """Problem-blind guess floors of one run from answers already verdicted.
 
-    One row a (problem, answer): answer codes are shared over problems; a row neither correct nor wrong is unread,
+    One row per (problem, answer): answer codes are shared over problems; a row neither correct nor wrong is unread,
     failed or unverified and only counts as drawn. `accepted_problem`, `accepted_answer`: pairs verdicted correct in
     any run; `gold_P`: code of the reference answer, -1 if unknown, accepted too. Problems that accept a common answer
     count as having the same gold. Only wrong answers are borrowed: problems that are solved would dilute the floor.
@@ -136,10 +136,12 @@ def guess_floor(
         same = accepts[rows] @ accepted_by  # a problem shares its answers with itself, so this bars it too
         same.data[:] = 1.0
         barred_P[rows] = same @ erring_P
+        # [p, q]: how often a guesser with the wrong answers of problem q would be correct on problem p
         borrowed = accepts[rows] @ shares
         borrowed = csr_array(borrowed - borrowed.multiply(same))
         row = np.repeat(np.arange(borrowed.shape[0]), np.diff(borrowed.indptr))
         sum_P[rows] = np.bincount(row, weights=borrowed.data, minlength=borrowed.shape[0])
+        # problems whose wrong answers are correct on p at least as often as the run is: the rank of its rate
         high = (borrowed.data > 0) & (borrowed.data >= rate_P[rows][row] - SAME)
         above_P[rows] = np.bincount(row[high], minlength=borrowed.shape[0])
     eligible_P = np.where(np.diff(accepts.indptr) > 0, np.rint(erring_P.sum() - barred_P), 0.0)

@@ -432,7 +432,7 @@ def student(
 
 
 def ratios(
-    above_PQ: Float, below_PQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0
+    numerator_PQ: Float, denominator_PQ: Float, stratum_P: Integer, replicates: int = REPLICATES, seed: int = 0
 ) -> tuple[Float, list[Interval]]:
     """Q ratios of sums over problems, each with its interval over problems; all of them paired.
 
@@ -440,8 +440,8 @@ def ratios(
     how others differ. Of somewhat more it is as wide as their number asks for (Student's t).
 
     Args:
-        above_PQ: numerators of P problems; NaN: not known.
-        below_PQ: denominators.
+        numerator_PQ: of P problems; NaN: not known.
+        denominator_PQ: of P problems.
         stratum_P: the stratum (benchmark) of each problem, as codes.
         replicates: bootstrap replicates.
         seed: of the weights; the same seed pairs statistics of the same problems.
@@ -454,16 +454,18 @@ def ratios(
         >>> estimate_Q, ends[0].low < 4.5 < ends[0].high
         (array([4.5]), True)
     """
-    known_PQ = np.isfinite(above_PQ) & (below_PQ > 0)
-    top_PQ, bottom_PQ = np.where(known_PQ, above_PQ, 0.0), np.where(known_PQ, below_PQ, 0.0)
-    total_Q, telling_Q = bottom_PQ.sum(axis=0), effective(bottom_PQ)
+    known_PQ = np.isfinite(numerator_PQ) & (denominator_PQ > 0)
+    top_PQ, weight_PQ = np.where(known_PQ, numerator_PQ, 0.0), np.where(known_PQ, denominator_PQ, 0.0)
+    total_Q, effective_Q = weight_PQ.sum(axis=0), effective(weight_PQ)
     estimate_Q = np.divide(top_PQ.sum(axis=0), total_Q, out=np.full(len(total_Q), np.nan), where=total_Q > 0)
-    if not len(above_PQ):
+    if not len(numerator_PQ):
         return estimate_Q, [NONE] * len(estimate_Q)
-    columns = np.concatenate([top_PQ, bottom_PQ], axis=1)
+    columns = np.concatenate([top_PQ, weight_PQ], axis=1)
     sums_BQ = problem_sums(columns, stratum_P, replicates, seed)
     above_BQ, below_BQ = np.split(sums_BQ, 2, axis=1)
     ratio_BQ = np.divide(above_BQ, below_BQ, out=np.full_like(above_BQ, np.nan), where=below_BQ > 0)
     plain = percentile_intervals(ratio_BQ, estimate_Q)
-    wide = student(plain, estimate_Q, ratio_BQ, telling_Q, among=len(above_PQ))
-    return estimate_Q, [interval if telling >= FEW else NONE for interval, telling in zip(wide, telling_Q, strict=True)]
+    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, among=len(numerator_PQ))
+    return estimate_Q, [
+        interval if telling >= FEW else NONE for interval, telling in zip(wide, effective_Q, strict=True)
+    ]

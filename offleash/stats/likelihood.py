@@ -14,7 +14,7 @@ from offleash.stats.binomials import Float
 from offleash.stats.support_classes import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
-ENOUGH = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
+MIN_EFFECTIVE = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
 LEAST = 2  # traces of a class below which lengths are not matched
 
 
@@ -53,12 +53,12 @@ def log_sums(log_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
         >>> np.exp(log_sums(np.log([0.1, 0.2, 0.5]), [0, 0, 1], 3)).round(4)
         array([0.3, 0.5, 0. ])
     """
-    value_S, place_S = np.asarray(log_S, dtype=np.float64), np.asarray(problem_S, dtype=np.int64)
+    value_S, index_S = np.asarray(log_S, dtype=np.float64), np.asarray(problem_S, dtype=np.int64)
     top_P = np.full(problems, -np.inf)
-    np.maximum.at(top_P, place_S, value_S)
+    np.maximum.at(top_P, index_S, value_S)
     shift_P = np.where(np.isfinite(top_P), top_P, 0.0)
     sum_P = np.zeros(problems)
-    np.add.at(sum_P, place_S, np.exp(value_S - shift_P[place_S]))
+    np.add.at(sum_P, index_S, np.exp(value_S - shift_P[index_S]))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(sum_P) + shift_P)
 
@@ -141,13 +141,13 @@ def mass_of_both(
         array([0.5])
     """
     q_S, pi_S = (np.asarray(log_p, dtype=np.float64) for log_p in (log_q_S, log_pi_S))
-    place_S = np.asarray(problem_S, dtype=np.int64)
+    index_S = np.asarray(problem_S, dtype=np.int64)
     n_q_P, n_pi_P = (np.asarray(drawn_P, dtype=np.float64) for drawn_P in (drawn_q_P, drawn_pi_P))
     with np.errstate(divide="ignore"):
-        mixed_S = np.logaddexp(np.log(n_q_P)[place_S] + q_S, np.log(n_pi_P)[place_S] + pi_S)
+        mixed_S = np.logaddexp(np.log(n_q_P)[index_S] + q_S, np.log(n_pi_P)[index_S] + pi_S)
     possible_S = np.isfinite(q_S) & np.isfinite(mixed_S)
     log_S = np.subtract(q_S, mixed_S, out=np.full_like(q_S, -np.inf), where=possible_S)
-    mass_P = np.exp(log_sums(log_S, place_S, len(n_q_P)))
+    mass_P = np.exp(log_sums(log_S, index_S, len(n_q_P)))
     return np.where(n_q_P + n_pi_P > 0, mass_P, np.nan)
 
 
@@ -188,7 +188,7 @@ def trusted_bound(bound_P: ArrayLike, mass: WeighedMass) -> Float:
         array([0.02 , 0.001])
     """
     certain_P = np.asarray(bound_P, dtype=np.float64)
-    return np.where(mass.effective_P >= ENOUGH, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
+    return np.where(mass.effective_P >= MIN_EFFECTIVE, np.fmax(certain_P, np.nan_to_num(mass.low_P)), certain_P)
 
 
 def reach(low_P: ArrayLike, k: int) -> list[Reach]:
@@ -228,9 +228,9 @@ def problem_means(value_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Fl
         >>> problem_means([1.0, 3.0, 5.0], [0, 0, 1], 3)
         array([ 2.,  5., nan])
     """
-    place_S = np.asarray(problem_S, dtype=np.int64)
-    count_P = np.bincount(place_S, minlength=problems)
-    sum_P = np.bincount(place_S, np.asarray(value_S, dtype=np.float64), minlength=problems)
+    index_S = np.asarray(problem_S, dtype=np.int64)
+    count_P = np.bincount(index_S, minlength=problems)
+    sum_P = np.bincount(index_S, np.asarray(value_S, dtype=np.float64), minlength=problems)
     return np.asarray(np.divide(sum_P, count_P, out=np.full(problems, np.nan), where=count_P > 0))
 
 
@@ -249,8 +249,8 @@ def equal_weights(problem_T: ArrayLike, group_T: ArrayLike) -> Float:
         array([0.5, 0.5, 1. ])
     """
     pair = np.stack([np.asarray(problem_T, dtype=np.int64), np.asarray(group_T, dtype=np.int64)])
-    _, place_T, count = np.unique(pair, axis=1, return_inverse=True, return_counts=True)
-    return np.asarray(1.0 / count[place_T.ravel()])
+    _, index_T, count = np.unique(pair, axis=1, return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / count[index_T.ravel()])
 
 
 def matched_weights(tokens_T: ArrayLike, group_T: ArrayLike, weight_T: ArrayLike) -> Float:
@@ -272,18 +272,18 @@ def matched_weights(tokens_T: ArrayLike, group_T: ArrayLike, weight_T: ArrayLike
         array([0.5 , 0.25, 0.25, 0.25, 0.25, 0.5 ])
     """
     length_T, weights_T = np.asarray(tokens_T, dtype=np.float64), np.asarray(weight_T, dtype=np.float64)
-    _, place_T, size_G = np.unique(np.asarray(group_T), return_inverse=True, return_counts=True)
+    _, index_T, size_G = np.unique(np.asarray(group_T), return_inverse=True, return_counts=True)
     if len(size_G) < 2 or size_G.min() < LEAST:
         return np.zeros(len(length_T))
     strata = int(np.clip(size_G.min() // 2, 2, STRATA))
     edges = np.unique(np.quantile(length_T, np.linspace(0, 1, strata + 1)[1:-1]))
     stratum_T = np.searchsorted(edges, length_T, side="left")
     have_GS = np.zeros((len(size_G), len(edges) + 1))
-    np.add.at(have_GS, (place_T, stratum_T), weights_T)
+    np.add.at(have_GS, (index_T, stratum_T), weights_T)
     share_GS = have_GS / have_GS.sum(axis=1, keepdims=True)
     common_S = np.where((have_GS > 0).all(axis=0), share_GS.mean(axis=0), 0.0)
     scale_GS = np.divide(common_S, have_GS, out=np.zeros_like(have_GS), where=have_GS > 0)
-    return np.asarray(weights_T * scale_GS[place_T, stratum_T])
+    return np.asarray(weights_T * scale_GS[index_T, stratum_T])
 
 
 def by_problem(value_T: ArrayLike, weight_T: ArrayLike, problem_T: NDArray[np.int64], problems: int) -> Float:

@@ -358,7 +358,7 @@ def majority_at_k(
         rows = order[edge[i] : edge[i + 1]]
         ballot = _ballot(count[rows], correct[rows], votes[rows])
         if ballot.n >= k:
-            value_P[i], error_P[i] = _elect(ballot, k, draws, effort, np.random.default_rng([seed, i]))
+            value_P[i], error_P[i] = _elect(ballot, k, draws, effort, (seed, i))
     return Majority(k, value_P, error_P, error_P == 0)
 
 
@@ -367,10 +367,7 @@ class _Ballot(NamedTuple):
     right_U: Ints  # how many correct answers have that number
     wrong_U: Ints
     void: int  # samples that cannot be elected
-
-    @property
-    def n(self) -> int:
-        return int(self.count_U @ (self.right_U + self.wrong_U)) + self.void
+    n: int  # all samples
 
     @property
     def kinds(self) -> int:
@@ -388,11 +385,11 @@ def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.boo
     count_U, which = np.unique(count_A[votes_A], return_inverse=True)
     right_U = np.bincount(which[correct_A[votes_A]], minlength=count_U.size)
     every_U = np.bincount(which, minlength=count_U.size)
-    return _Ballot(count_U, right_U, every_U - right_U, int(count_A[~votes_A].sum()))
+    return _Ballot(count_U, right_U, every_U - right_U, int(count_A[~votes_A].sum()), int(count_A.sum()))
 
 
-def _elect(ballot: _Ballot, k: int, draws: int, effort: float, rng: np.random.Generator) -> tuple[float, float]:
-    """maj@k of one problem and the standard error of it (0 if exact)."""
+def _elect(ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, int]) -> tuple[float, float]:
+    """maj@k of one problem and the standard error of it (0 if exact); the seed is that of its own simulation."""
     if not ballot.right_U.any():
         return 0.0, 0.0
     if k == 1:
@@ -404,7 +401,7 @@ def _elect(ballot: _Ballot, k: int, draws: int, effort: float, rng: np.random.Ge
         race = _race(ballot, k)
         if race.effort <= effort:
             return _exact(ballot, k, race), 0.0
-    return _simulated(ballot, k, draws, rng)
+    return _simulated(ballot, k, draws, np.random.default_rng(seed))
 
 
 class _Race(NamedTuple):
@@ -460,18 +457,17 @@ def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, rest_F: Complex
 
 
 def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
-    # descending counts: the sampler stops once the k samples are handed out
-    down = np.s_[::-1]
-    count_A = np.repeat(np.tile(ballot.count_U[down], 2), np.concatenate([ballot.right_U[down], ballot.wrong_U[down]]))
-    right_A = np.arange(count_A.size) < ballot.right_U.sum()
-    order = np.argsort(-count_A, kind="stable")
-    hand_A = np.append(count_A[order], ballot.void)
+    # descending counts: the sampler stops once the k samples are handed out; of equal ones, correct answers first
+    answers_V = np.stack([ballot.wrong_U, ballot.right_U], axis=1).ravel()[::-1]
+    count_A = np.repeat(np.repeat(ballot.count_U, 2)[::-1], answers_V)
+    right_A = np.repeat(np.arange(answers_V.size) % 2 == 0, answers_V)
+    hand_A = np.append(count_A, ballot.void)
     # "count" shuffles the samples themselves: cheap where k is much smaller than the number of answers
     method: Literal["count", "marginals"] = "count" if ballot.n <= COUNTED else "marginals"
     drawn_BA = rng.multivariate_hypergeometric(hand_A, k, size=draws, method=method)[:, :-1]
     top_B = drawn_BA.max(axis=1)
     tied_BA = (drawn_BA == top_B[:, None]) & (top_B > 0)[:, None]
-    credit_B = tied_BA[:, right_A[order]].sum(axis=1) / np.maximum(tied_BA.sum(axis=1), 1)
+    credit_B = tied_BA[:, right_A].sum(axis=1) / np.maximum(tied_BA.sum(axis=1), 1)
     # a sample without variation still is a sample: one draw of each kind keeps the error above 0 (Laplace)
     mean = float(credit_B.mean())
     floor = (1 / (draws + 2)) * (1 - 1 / (draws + 2))

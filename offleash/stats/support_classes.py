@@ -264,7 +264,7 @@ class CellSums:
     Example:
         >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
         >>> sums = thinned_cells(pair, np.array([4, 8])).sums(100)
-        >>> sums.ratio('SRR')[0].round(4), sums.place(8), sums.out_K.round(4)
+        >>> sums.ratio('SRR')[0].round(4), sums.index_of(8), sums.out_K.round(4)
         (array([0.4119, 0.5   ]), array([1]), array([1.5296, 1.    ]))
     """
 
@@ -274,19 +274,19 @@ class CellSums:
     pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
     problem_sets_complete: bool
 
-    def ratio(self, name: str, place: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
+    def ratio(self, name: str, at: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
         """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK.
 
         `paired`: pass@k of one run, to be set against that of the other.
         """
-        P, E, S, total = self.estimate_4K[:, place]
+        P, E, S, total = self.estimate_4K[:, at]
         alone = name in ("before", "after") and not paired
         pseudo_4B1 = (self.pseudo_B4 * (_REACHED_OR_NOT if alone else 1.0)).T[:, :, None]
-        P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, place] + pseudo_4B1[cell] for cell in range(3))
-        total_BK = self.replicate_4BK[3][:, place] + pseudo_4B1.sum(axis=0)
+        P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, at] + pseudo_4B1[cell] for cell in range(3))
+        total_BK = self.replicate_4BK[3][:, at] + pseudo_4B1.sum(axis=0)
         return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
 
-    def place(self, k: ArrayLike) -> Integer:
+    def index_of(self, k: ArrayLike) -> Integer:
         """Positions of budgets among those summed."""
         wanted = np.atleast_1d(np.asarray(k, dtype=np.int64))
         missing = wanted[~np.isin(wanted, self.k_K)]

@@ -30,10 +30,10 @@ OLD = ".old"  # suffix of one that is being replaced
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model and the state of its training after so many steps."""
+    """A model and its training state after `step` steps."""
 
     step: int
-    folder: Path  # a model as any other: hf: and vllm: open it
+    folder: Path  # an ordinary model folder: hf: and vllm: load it
 
 
 def save(
@@ -52,12 +52,12 @@ def save(
     """
     from safetensors import SafetensorError
 
-    place = folder / FOLDER
-    target = place / f"step-{step:06d}"
-    temporary = place / f"{WRITING}{target.name}"
+    checkpoints = folder / FOLDER
+    target = checkpoints / f"step-{step:06d}"
+    temporary = checkpoints / f"{WRITING}{target.name}"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        _sweep(place)
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        _clean_up(checkpoints)
         _write(temporary, model, tokenizer, state, ends)
         _publish(temporary, target)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -66,25 +66,25 @@ def save(
             f"The checkpoint {target} could not be written ({_first_line(error)}); earlier ones are intact. "
             "Free some disk space, then run again to resume from the last one."
         ) from None
-    older = [checkpoint for checkpoint in _complete(place) if checkpoint.step < step]
+    older = [checkpoint for checkpoint in _complete(checkpoints) if checkpoint.step < step]
     for checkpoint in older[: max(0, len(older) - max(keep, 1) + 1)]:
         _discard(checkpoint.folder)
     return Checkpoint(step, target)
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The complete checkpoint of the most steps, if there is one."""
+    """The complete checkpoint with the most steps, if there is one."""
     return max(_complete(folder / FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
-    """The state of a training as it was saved, its tensors on the CPU; damaged bytes are noticed."""
+    """The training state as it was saved, its tensors on the CPU; damaged files are refused."""
     file = checkpoint.folder / STATE
     try:
-        with zipfile.ZipFile(file) as archive:  # torch itself does not look at the checksums that it writes
+        with zipfile.ZipFile(file) as archive:  # torch itself does not check the checksums that it writes
             broken = archive.testzip()
         state = None if broken else _read(file)
-        damage = f"{broken} differs from its checksum" if broken else "it holds no state of a training"
+        damage = f"{broken} does not match its checksum" if broken else "it holds no training state"
     except (OSError, RuntimeError, EOFError, ValueError, UnpicklingError, zipfile.BadZipFile) as error:
         state, damage = None, _first_line(error)
     if not isinstance(state, Mapping):
@@ -120,7 +120,9 @@ def _write(
     try:
         _read(temporary / STATE, mapped=True)
     except UnpicklingError as error:
-        raise TypeError("A state takes numbers, text, tensors, and lists and dicts of them, nothing else.") from error
+        raise TypeError(
+            "A training state may hold only numbers, text, tensors, and lists and dicts of them."
+        ) from error
     for file in temporary.rglob("*"):
         _sync(file)
     _sync(temporary)
@@ -135,7 +137,7 @@ def _read(file: Path, mapped: bool = False) -> object:
 
 
 def _publish(temporary: Path, target: Path) -> None:
-    """Give a complete checkpoint its name; one that has the name already is renamed until the new one is there."""
+    """Give a complete checkpoint its name; an older one of that name is kept aside until the new one is in place."""
     aside = target.with_name(target.name + OLD)
     if target.exists():
         target.rename(aside)
@@ -145,22 +147,22 @@ def _publish(temporary: Path, target: Path) -> None:
         _discard(aside)
 
 
-def _complete(place: Path) -> list[Checkpoint]:
-    """The complete checkpoints, by step; one that was being replaced counts where a kill came before its successor."""
+def _complete(checkpoints: Path) -> list[Checkpoint]:
+    """The complete checkpoints, by step; one that was being replaced counts if a kill came before its successor."""
     folder_of: dict[int, Path] = {}
-    for path in sorted(place.glob("step-*"), reverse=True):  # step-000120.old before step-000120
+    for path in sorted(checkpoints.glob("step-*"), reverse=True):  # step-000120.old before step-000120
         named = re.fullmatch(rf"step-(\d+)(?:{re.escape(OLD)})?", path.name)
         if named and (path / STATE).is_file():
             folder_of[int(named[1])] = path
     return [Checkpoint(step, folder_of[step]) for step in sorted(folder_of)]
 
 
-def _sweep(place: Path) -> None:
+def _clean_up(checkpoints: Path) -> None:
     """Delete what a kill left half written or half deleted."""
     for start in (WRITING, GONE):
-        for path in place.glob(f"{start}*"):
+        for path in checkpoints.glob(f"{start}*"):
             shutil.rmtree(path, ignore_errors=True)
-    for path in place.glob(f"step-*{OLD}"):
+    for path in checkpoints.glob(f"step-*{OLD}"):
         if (path.with_suffix("") / STATE).is_file():
             _discard(path)
 

@@ -23,32 +23,32 @@ from offleash.training.rollouts import StepRollouts
 from offleash.training.trainer import Trainer, open_trainer
 from offleash.training.update import UpdateStats, batch_of, batch_seed, supervise, update
 
-IDLE_STEPS = 5  # steps in a row with nothing to learn, after which a training is stopped: fewer happen by chance
+IDLE_STEPS = 5  # steps in a row with nothing to learn, after which training is stopped: fewer happen by chance
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training at its end: its fields are the keys of `train --json`."""
+    """A finished training run: its fields are the keys of `train --json`."""
 
     folder: Path
     model: Path  # in Hugging Face format
     steps: int
-    resumed: int  # steps that were done before this call
+    resumed: int  # steps done before this call
     seconds: float
     metrics: Mapping[str, float]  # of the last step
     note: str = ""
 
 
 def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training:
-    """Train by a recipe into a folder, or resume the training that is there.
+    """Train from a recipe into a folder, or resume the training run in it.
 
     Args:
-        recipe: what to train, on what, and how; compared with the folder's when resumed.
+        recipe: what to train, on what, and how; on resume it must agree with the folder's.
         folder: gets recipe.yaml, metrics.jsonl, checkpoints and the model.
         progress: called with a line of text after every step.
 
     Returns:
-        The folder of the model, the steps done, and the metrics of the last step ({} where no step was left to do).
+        The folder of the model, the steps done, and the metrics of the last step ({} if no step was left to do).
     """
     started = time.monotonic()
     with open_trainer(recipe, folder, progress) as trainer, _gc_frozen():
@@ -75,13 +75,13 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training
             raise _with_checkpoint(error, trainer.newest()) from None
         finally:
             metrics.close()
-        model = trainer.finish()
+        model = trainer.export_model()
     return Training(folder, model, max(first, recipe.steps), first, time.monotonic() - started, last, metrics.note)
 
 
 @contextmanager
 def _gc_frozen() -> Iterator[None]:
-    """Exempt what exists now from garbage collection, which would otherwise scan all modules and weights every time."""
+    """Exempt existing objects from garbage collection, which would otherwise scan all modules and weights each time."""
     gc.collect()
     gc.freeze()
     try:
@@ -91,7 +91,7 @@ def _gc_frozen() -> Iterator[None]:
 
 
 def _learn(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
-    """The policy gradient on the groups of a step."""
+    """One policy-gradient update on the groups of a step."""
     recipe = trainer.recipe
     trainer.set_rate(step)
     if not rollouts.groups:
@@ -104,7 +104,7 @@ def _learn(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
 
 
 def _supervised(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str, float]:
-    """Every few steps, supervised ones on traces of problems that no sample solved."""
+    """Every `sft_every` steps, supervised steps on traces of problems that no sample solved."""
     schedule = trainer.method.schedule
     if not schedule.sft_every:
         return {}
@@ -119,7 +119,7 @@ def _supervised(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str
 
 
 def _validated(trainer: Trainer, step: int) -> dict[str, float]:
-    """Now and then, the share of correct samples on problems that are not trained on; resets where it stalls."""
+    """Every `validation.every` steps, pass@1 on validation problems; counts resets after it stalls."""
     every = trainer.recipe.validation.every
     if not every or (step + 1) % every or trainer.validation is None:
         return {}
@@ -152,28 +152,28 @@ def _step_metrics(rollouts: StepRollouts, stats: UpdateStats) -> dict[str, float
 
 
 def _had_signal(trainer: Trainer, rollouts: StepRollouts, stats: UpdateStats, supervised: bool) -> bool:
-    """Whether a step had anything to learn from: samples of different reward, or traces from outside."""
-    outside = supervised or bool(trainer.failed) or any(rollout.group.expert_G.any() for rollout in rollouts.groups)
-    return outside or (stats.signal and rollouts.verdicts["correct"] > 0)
+    """Whether a step had anything to learn from: samples with different rewards, or external traces."""
+    traces = supervised or bool(trainer.failed) or any(rollout.group.expert_G.any() for rollout in rollouts.groups)
+    return traces or (stats.signal and rollouts.verdicts["correct"] > 0)
 
 
 def _no_signal(rollouts: StepRollouts, steps: int) -> OffleashError:
-    """The error for a training that learns nothing, by what kept it from learning."""
+    """The error for a training run without a learning signal, by its cause."""
     if rollouts.verdicts["correct"] == rollouts.samples:
         return OffleashError(
-            f"Every sample of {steps} steps was correct, so there is nothing to learn. Take harder problems."
+            f"Every sample of {steps} steps was correct, so there is nothing to learn. Use harder problems."
         )
     if rollouts.verdicts["correct"]:
         return OffleashError(
             f"For {steps} steps all samples of each problem had the same reward ({rollouts.reward:.0%} correct in the "
-            "last step), so there is nothing to learn. Take problems that are solved sometimes, or larger groups."
+            "last step), so there is nothing to learn. Use problems that are solved sometimes, or larger groups."
         )
     unread = rollouts.verdicts["unread"] / max(1, rollouts.samples)
     cut = rollouts.truncated / max(1, rollouts.samples)
     example = rollouts.examples[0][:80] if rollouts.examples else ""
     return OffleashError(
         f"The reward was 0 for every sample of {steps} steps, so there is nothing to learn. In the last step "
-        f"{unread:.0%} were unread and {cut:.0%} were truncated at sampling.max_tokens; one begins {example!r}. Take "
+        f"{unread:.0%} were unread and {cut:.0%} were truncated at sampling.max_tokens; one begins {example!r}. Use "
         "easier problems or larger groups (sampling.group), or look at the samples: offleash draw, offleash verify."
     )
 
@@ -182,32 +182,32 @@ def _with_checkpoint(error: OffleashError, last: Checkpoint | None) -> OffleashE
     if last is None:
         return error
     return OffleashError(
-        f"{error} The last good checkpoint is {last.folder}. To continue from it with other settings, give "
-        f"model=hf:{last.folder}, the settings (a lower optimizer.rate, say) and another -o."
+        f"{error} The last good checkpoint is {last.folder}. To continue from it with other settings, set "
+        f"model=hf:{last.folder} and the settings (such as a lower optimizer.rate), with another -o."
     )
 
 
 def _progress_text(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
-    seen = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
+    validated = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
     return (
         f"{recipe.method}: step {step:,} of {recipe.steps:,}, reward {values['reward']:.3f}, "
-        f"token entropy {values['entropy/token']:.3f}{seen}"
+        f"token entropy {values['entropy/token']:.3f}{validated}"
     )
 
 
 def training_text(training: Training) -> str:
-    """A few lines: how far it got, its last step, and what to do with the model."""
-    resumed = f", {training.resumed:,} of them before" if training.resumed else ""
+    """A few lines: the steps done, the metrics of the last one, and what to do with the model."""
+    resumed = f" ({training.resumed:,} in earlier calls)" if training.resumed else ""
     shown = ("reward", "entropy/token", "validation/pass@1")
     last = ", ".join(f"{name} {training.metrics[name]:.3f}" for name in shown if name in training.metrics)
     lines = [
-        f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{f'; the last one: {last}' if last else ''}.",
-        f"  The model is {training.model}, the metrics of every step are in {training.folder / 'metrics.jsonl'}.",
-        f"  What it kept, lost and gained: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
+        f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{f'; last step: {last}' if last else ''}.",
+        f"  Model: {training.model}. Metrics of every step: {training.folder / 'metrics.jsonl'}.",
+        f"  To see what it kept, lost and gained: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
     ]
     return "\n".join(lines + ([f"  {training.note}"] if training.note else []))
 
 
 def training_document(training: Training) -> Json:
-    """A training as JSON: its fields are the keys."""
+    """A training run as JSON: its fields are the keys."""
     return {"schema": 1, **encode(replace(training, seconds=round(training.seconds, 3)))}

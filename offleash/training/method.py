@@ -1,6 +1,6 @@
-"""A method of RLVR in three parts: advantages of a group's samples, a loss, a schedule.
+"""An RLVR method in three parts: advantages of a group's samples, a loss, a schedule.
 
-Also what methods/ and the update share: range checks for options, and batches of tokens.
+Also what methods/ and update.py share: range checks for options, and batches of tokens.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +20,27 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RolloutGroup:
-    """G samples of one problem, judged: all that an advantage may depend on. T is the length of the longest sample."""
+    """G judged samples of one problem: everything an advantage may depend on. T is the longest sample's length."""
 
     reward_G: Floats  # as judged: 1 correct, 0 not
-    length_G: Ints  # tokens, the end included
-    logprob_GT: Floats  # of every token under the policy that drew it; 0 behind the end
-    entropy_GT: Floats  # of that policy's distribution where the token was drawn; 0 behind the end
-    answer_G: tuple[str, ...]  # what each answered, solutions of one form written alike; "" where none was read
-    longest: int  # tokens that a sample may have
-    expert_G: Flags  # traces that came from outside: their log-probabilities are those of the policy
-    greedy: float = 0.0  # reward of the greedy sample; drawn only where MethodSchedule.greedy asks for it
-    seen: Mapping[str, int] = field(default_factory=dict)  # how often answers were given to the problem before
+    length_G: Ints  # tokens, including the end-of-sequence token
+    logprob_GT: Floats  # of every token under the policy that drew it; 0 after the end
+    entropy_GT: Floats  # of that policy's next-token distribution; 0 after the end
+    answer_G: tuple[str, ...]  # the canonical answer of each sample; "" if none was read
+    longest: int  # maximum number of tokens of a sample
+    expert_G: Flags  # external traces: their log-probabilities are those of the policy
+    greedy: float = 0.0  # reward of the greedy sample; drawn only if MethodSchedule.greedy is set
+    seen: Mapping[str, int] = field(default_factory=dict)  # how often each answer was given to the problem before
     batch_mean: float = 0.0  # reward over all samples of the step
     batch_std: float = 1.0
-    reached: bool = True  # by the frozen base; looked at only where MethodSchedule.base_samples asks for it
+    reached: bool = True  # by the frozen base; determined only if MethodSchedule.base_samples is set
 
     @property
     def size(self) -> int:
         return len(self.reward_G)
 
     def own(self) -> "RolloutGroup":
-        """The group without traces from outside."""
+        """The group without external traces."""
         mine = ~self.expert_G
         return (
             self
@@ -58,22 +58,22 @@ class RolloutGroup:
 
 
 class Ratio(StrEnum):
-    """What is compared with the policy that drew a sample."""
+    """The level at which the importance ratio is computed."""
 
     TOKEN = "token"
     SEQUENCE = "sequence"  # the geometric mean over a sample's tokens (GSPO)
 
 
 class Average(StrEnum):
-    """How the terms of tokens become one number."""
+    """How per-token terms are averaged into one loss."""
 
     SAMPLE = "sample"  # the mean over a sample's tokens, then over samples
     TOKEN = "token"  # the mean over all tokens of the step
-    CONSTANT = "constant"  # the sum over tokens by the most tokens there can be: samples x longest
+    CONSTANT = "constant"  # the sum over tokens divided by the maximum number of tokens: samples x longest
 
 
 class TokenSelection(StrEnum):
-    """Which tokens are treated apart."""
+    """Which tokens are treated separately."""
 
     NONE = "none"
     TOP_ENTROPY = "top_entropy"  # only the share with the highest entropy has a gradient
@@ -91,29 +91,29 @@ class Loss:
     average: Average = Average.SAMPLE
     kl: float = 0.0  # weight of the KL to the reference (its k3 estimator, per token)
     chosen: TokenSelection = TokenSelection.NONE
-    share: float = 1.0  # of tokens, of those that are treated apart
+    share: float = 1.0  # of tokens that are treated separately
     band: tuple[float, float] = (0.0, float("inf"))  # of the covariance, for CLIP_COV
     penalty: float = 0.0  # weight of the KL of KL_COV
-    shaping: float = 0.0  # gamma of pi / (pi + gamma), which stands for the ratio of tokens from outside; 0: none
+    shaping: float = 0.0  # gamma of pi / (pi + gamma), which replaces the ratio on tokens of external traces; 0: none
     anchor: float = 0.0  # weight of the KL to the base on problems that the base does not reach
 
 
 @dataclass(frozen=True)
 class MethodSchedule:
-    """What happens around the steps of the policy gradient."""
+    """What happens around the policy-gradient steps."""
 
-    mixed_only: bool = False  # groups that are all right or all wrong are dropped, and others drawn for them
-    temperature: float = 1.0  # of the samples, on top of the recipe's
-    greedy: bool = False  # draw the greedy sample of every problem too
-    experts: int = 0  # traces from outside that join each group
-    memory: bool = False  # count the answers that were given to a problem in earlier steps
+    mixed_only: bool = False  # drop groups that are all correct or all wrong, and draw others instead
+    temperature: float = 1.0  # multiplies the recipe's sampling temperature
+    greedy: bool = False  # also draw the greedy sample of every problem
+    experts: int = 0  # external traces that join each group
+    memory: bool = False  # count the answers given to a problem in earlier steps
     base_samples: int = 0  # drawn from the frozen base, to see whether it reaches the problem
-    reset_after: int = 0  # validations without a better one, after which reference and optimizer start anew; 0: never
-    sft_every: int = 0  # steps between supervised ones on traces of problems whose group was all wrong; 0: never
+    reset_after: int = 0  # validations without improvement after which reference and optimizer are reset; 0: never
+    sft_every: int = 0  # steps between supervised steps on traces of problems whose group was all wrong; 0: never
     sft_steps: int = 0
 
 
-Advantages = Callable[[RolloutGroup], Floats]  # (G,) one a sample, or (G, T) one a token
+Advantages = Callable[[RolloutGroup], Floats]  # (G,) per sample, or (G, T) per token
 
 
 @dataclass(frozen=True)
@@ -125,66 +125,66 @@ class Method:
     schedule: MethodSchedule = MethodSchedule()
 
 
-# Ranges of options: a value outside is refused with the range and the value found.
+# Range checks of options: each returns the value, or refuses it with the range and the value found.
 
 
-def bound(option: str, value: float) -> float:
-    """The value, how far a ratio may go from 1 before it is clipped: greater than 0, infinity for no clip."""
+def clip_range(option: str, value: float) -> float:
+    """How far a ratio may move from 1 before it is clipped: greater than 0, infinity for no clip."""
     if not value > 0:
-        raise OffleashError(f"{option} must be greater than 0; found {value}. Give a wider clip, 0.2 being usual.")
+        raise OffleashError(f"{option} must be greater than 0; found {value}. Use a wider clip, such as 0.2.")
     return value
 
 
 def above(option: str, value: float, low: float) -> float:
     """The value, which must be finite and greater than `low`."""
     if not (value > low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number greater than {low:g}; found {value}. Give a greater one.")
+        raise OffleashError(f"{option} must be a number greater than {low:g}; found {value}. Use a larger one.")
     return value
 
 
 def at_least(option: str, value: float, low: float) -> float:
     """The value, which must be finite and not below `low`."""
     if not (value >= low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number from {low:g} up; found {value}. Give a greater one.")
+        raise OffleashError(f"{option} must be a number of at least {low:g}; found {value}. Use a larger one.")
     return value
 
 
 def between(option: str, value: float, low: float, high: float) -> float:
-    """The value, which must lie in the range, its ends included."""
+    """The value, which must be in the range, bounds included."""
     if not low <= value <= high:
-        raise OffleashError(f"{option} must lie between {low:g} and {high:g}; found {value}. Give one in the range.")
+        raise OffleashError(f"{option} must be between {low:g} and {high:g}; found {value}. Use one in this range.")
     return value
 
 
 def fraction(option: str, value: float) -> float:
-    """The value, which must be a share that is not nothing."""
+    """The value, which must be a share above 0 and at most 1."""
     if not 0 < value <= 1:
-        raise OffleashError(f"{option} is a share above 0 and up to 1; found {value}. Give one in the range.")
+        raise OffleashError(f"{option} must be a share above 0 and at most 1; found {value}. Use one in this range.")
     return value
 
 
 def count(option: str, value: int, least: int) -> int:
     """The value, which must be a whole number not below `least`."""
     if value < least:
-        raise OffleashError(f"{option} must be {least} or more; found {value}. Give a greater one.")
+        raise OffleashError(f"{option} must be {least} or more; found {value}. Use a larger one.")
     return value
 
 
-def fits(k: int, size: int) -> None:
-    """Refuses sets of k samples where a group has fewer."""
+def check_set_size(k: int, size: int) -> None:
+    """Refuse sets of k samples if a group has fewer."""
     if k > size:
         raise OffleashError(
-            f"k = {k} samples are looked at together, but a group has {size}. "
+            f"k = {k} samples are rewarded together, but a group has only {size}. "
             f"Choose k up to {size}, or draw larger groups."
         )
 
 
-# Token batches: samples as tokens after their prompts, the form in which a model reads them.
+# Token batches: samples as the tokens that follow their prompts, ready for a model.
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """N samples of several prompts, tokens padded behind; samples of one prompt stand together."""
+    """N samples of several prompts, tokens padded on the right; samples of one prompt are adjacent."""
 
     prompts: Sequence[Sequence[int]]
     prompt_N: Ints  # ascending
@@ -199,16 +199,16 @@ class TokenBatch:
     def part(self, samples: Ints) -> "TokenBatch":
         """Some of the samples, which must be in order."""
         used, prompt_N = np.unique(self.prompt_N[samples], return_inverse=True)
-        prompts = [self.prompts[place] for place in used]
+        prompts = [self.prompts[index] for index in used]
         return TokenBatch(prompts, prompt_N, self.token_NT[samples], self.length_N[samples])
 
     def parts(self, tokens: int) -> Iterator[Ints]:
-        """Samples by runs that hold at most so many tokens."""
-        size_N = self.length_N + np.array([len(self.prompts[place]) for place in self.prompt_N], np.int64)
+        """Consecutive samples in parts of at most `tokens` tokens, prompts included."""
+        size_N = self.length_N + np.array([len(self.prompts[index]) for index in self.prompt_N], np.int64)
         start, held = 0, 0
-        for place, size in enumerate(size_N.tolist()):
-            if place > start and held + size > tokens:
-                yield np.arange(start, place)
-                start, held = place, 0
+        for index, size in enumerate(size_N.tolist()):
+            if index > start and held + size > tokens:
+                yield np.arange(start, index)
+                start, held = index, 0
             held += size
         yield np.arange(start, len(size_N))

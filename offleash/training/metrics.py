@@ -1,4 +1,4 @@
-"""Training metrics: one JSON line per step, and TensorBoard where it is installed; cut back on resume."""
+"""Training metrics: one JSON line per step, and TensorBoard if it is installed; truncated on resume."""
 
 import json
 import math
@@ -24,13 +24,13 @@ class Metrics:
 
     def __init__(self, folder: Path, tensorboard: bool = True) -> None:
         self.path = folder / FILE
-        self.note = _missing() if tensorboard else ""
+        self.note = _tensorboard_note() if tensorboard else ""
         self._board = folder / BOARD if tensorboard and not self.note else None
         self._writer: SummaryWriter | None = None
         self._first: int | None = None  # TensorBoard drops what was logged before of this step and later ones
         self._file: IO[str] | None = None
         if self.path.exists():
-            _cut(self.path, None)
+            _truncate(self.path, None)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Append the values of a step; NaN and infinities become null."""
@@ -44,7 +44,7 @@ class Metrics:
             self._show(step, line)
         except OSError as error:
             raise OffleashError(
-                f"{self.path} could not be written ({error.strerror or error}). Free the disk, then run again."
+                f"{self.path} could not be written ({error.strerror or error}). Free some disk space, then run again."
             ) from None
 
     def resume(self, step: int) -> None:
@@ -52,7 +52,7 @@ class Metrics:
         self.close()
         self._first = step
         if self.path.exists():
-            _cut(self.path, step)
+            _truncate(self.path, step)
 
     def close(self) -> None:
         if self._file is not None:
@@ -80,7 +80,7 @@ def read_metrics(path: Path) -> list[Line]:
     try:
         text = file.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
-        raise OffleashError(f"{file} cannot be read ({error.strerror}). Name the folder of a training.") from None
+        raise OffleashError(f"{file} cannot be read ({error.strerror}). Give the folder of a training run.") from None
     written = text.splitlines()
     lines = [_line(line) for line in written]
     if lines and lines[-1] is None:
@@ -94,8 +94,8 @@ def read_metrics(path: Path) -> list[Line]:
     return [line for line in lines if line is not None]
 
 
-def _missing() -> str:
-    """What to install, or nothing where TensorBoard is there."""
+def _tensorboard_note() -> str:
+    """What to install, or nothing if TensorBoard is installed."""
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError:
@@ -103,7 +103,7 @@ def _missing() -> str:
     return ""
 
 
-def _cut(file: Path, step: int | None) -> None:
+def _truncate(file: Path, step: int | None) -> None:
     """Rewrite the file without the lines of this step and later ones, and without a half-written last one."""
     kept = [line for line in read_metrics(file) if step is None or (line["step"] or 0) < step]
     text = "".join(json.dumps(line) + "\n" for line in kept)
@@ -120,7 +120,7 @@ def _cut(file: Path, step: int | None) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise OffleashError(
-            f"{file} could not be written ({error.strerror or error}). Free the disk, then run again."
+            f"{file} could not be written ({error.strerror or error}). Free some disk space, then run again."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The policy: a model in training, drawn from by the shared-prefix engine, and its log-probabilities with gradients."""
+"""The policy: a model in training, sampled by the shared-prefix engine, and its log-probabilities with gradients."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.attention import NAME, UnsupportedError
+from offleash.samplers.huggingface.attention import ATTENTION, UnsupportedError
 from offleash.samplers.huggingface.forward import Network, open_network
 from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
@@ -44,7 +44,7 @@ class Samples:
 
 @dataclass
 class Policy:
-    """A model in memory, and the two ways in which it is run.
+    """A model in memory, and the two ways it is run.
 
     Drawing goes through the engine's own attention (`network`), which keeps shared prefixes; gradients go through the
     model's forward pass with its own attention (`plain`) or with the tree attention below. Each sets the attention it
@@ -59,22 +59,22 @@ class Policy:
     trees: bool | None = None  # whether gradients are computed on prefix trees; None: not checked yet
 
     def tokens(self, prompt: str) -> list[int]:
-        """A prompt as the model reads it."""
+        """The tokens of a prompt."""
         tokens, error = self.prompt_encoder.encode(Request("", prompt, 0, 1, 0))
         if error:
             raise OffleashError(f"The prompt {prompt[:80]!r} cannot be encoded: {error}.")
         return tokens
 
     def answer(self, text: str) -> list[int]:
-        """A text as the model would write it, its end included."""
+        """The tokens of a sample with this text, including the end-of-sequence token."""
         usual, ends = self.loaded.tokenizer.eos_token_id, self.loaded.ends
         return [*self.loaded.tokenizer.encode(text, add_special_tokens=False), usual if usual in ends else ends[0]]
 
     def draw(self, prompts: Sequence[list[int]], size: int, seeds: Sequence[int], decoding: SamplingParams) -> Samples:
-        """`size` samples of every prompt; a sample depends on its prompt, its seed and the weights alone."""
-        decoding = self._within(prompts, decoding)
+        """`size` samples per prompt; a sample depends only on its prompt, its seed and the weights."""
+        decoding = self._fit_to_context(prompts, decoding)
         self.loaded.model.eval()
-        self.loaded.model.set_attn_implementation(NAME)
+        self.loaded.model.set_attn_implementation(ATTENTION)
         read = zip(prompts, self.network.read([list(prompt) for prompt in prompts]), strict=True)
         trees = [Tree(list(prompt), layers, logits[None].float()) for prompt, (layers, logits) in read]
         N, T = len(prompts) * size, decoding.max_tokens
@@ -105,31 +105,31 @@ class Policy:
             for sample, sequence in zip(ended.sample_N.tolist(), ended.sequence_N.tolist(), strict=True):
                 texts[sample] = decoded[sequence]
         if not np.isfinite(drawn.entropy_NT).all():
-            raise OffleashError("The model's probabilities are NaN: the training diverged.")
+            raise OffleashError("The model's probabilities are NaN: training diverged.")
         return replace(drawn, texts=tuple(texts))
 
-    def _within(self, prompts: Sequence[list[int]], decoding: SamplingParams) -> SamplingParams:
-        """The decoding, with no more tokens than the model can read behind the longest prompt."""
+    def _fit_to_context(self, prompts: Sequence[list[int]], decoding: SamplingParams) -> SamplingParams:
+        """The decoding, with no more tokens than the context has left after the longest prompt."""
         context, longest = self.loaded.context, max(map(len, prompts))
         if context is None or longest + decoding.max_tokens <= context:
             return decoding
         if longest >= context:
             raise OffleashError(
-                f"A prompt has {longest} tokens, and the model's context is {context}. Leave out such problems."
+                f"A prompt has {longest} tokens, but the model's context is {context}. Leave out such problems."
             )
         return replace(decoding, max_tokens=context - longest)
 
-    def gives_numbers(self, prompt: list[int]) -> bool:
-        """Whether the model still gives numbers: its weights and its logits after a prompt are finite."""
-        self.loaded.model.set_attn_implementation(NAME)
+    def is_finite(self, prompt: list[int]) -> bool:
+        """Whether the model's weights and its logits after a prompt are finite."""
+        self.loaded.model.set_attn_implementation(ATTENTION)
         ((_, logits),) = self.network.read([prompt])
         finite = all(bool(weights.isfinite().all()) for weights in self.loaded.model.parameters())
         return finite and bool(logits.isfinite().all())
 
     def logprobs(self, rows: TokenBatch, temperature: float) -> Tensor:
-        """Log-probabilities (N, T) of tokens at a temperature, with their gradient where torch has it enabled.
+        """Log-probabilities (N, T) of tokens at a temperature, with gradients if torch has them enabled.
 
-        By prefix trees if the model gives the same on the first batch both ways, else by plain rows.
+        By prefix trees if both ways agree on the first batch, else by plain rows.
         """
         self.loaded.model.set_attn_implementation(self.plain)
         if self.trees is None:
@@ -138,17 +138,17 @@ class Policy:
 
 
 def open_policy(name: str) -> Policy:
-    """A model by its name or folder, ready to be trained."""
+    """Load a model by its name or folder, ready to be trained."""
     model = model_of(name if ":" in name.split("/")[0] else f"hf:{name}")
     if model.sampler != "hf":
-        raise OffleashError(f"Only models of transformers can be trained; found {name}. Name one as hf:PATH.")
+        raise OffleashError(f"Only transformers models can be trained; found {name}. Give one as hf:PATH.")
     settings = settings_of(model)
     if settings["dtype"] == "auto":
         settings["dtype"] = "float32"  # in half precision small steps of the optimizer round to nothing
     loaded_model = load(model, settings)
     if not loaded_model.ends:
         raise OffleashError(
-            f"{name} has no token that ends a sample, so its samples would never stop. Set eos_token in its tokenizer."
+            f"{name} has no end-of-sequence token, so its samples would never end. Set eos_token in its tokenizer."
         )
     plain = str(loaded_model.model.config._attn_implementation)
     try:
@@ -162,7 +162,7 @@ def open_policy(name: str) -> Policy:
 
 
 def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
-    """Refuse a tokenizer that does not give back what it read: texts would be rewarded that were not learned."""
+    """Refuse a tokenizer that does not round-trip: the rewarded texts would not be the learned ones."""
     tokenizer = policy.loaded.tokenizer
     tokens: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
     backs = decode(tokenizer, tokens)
@@ -170,20 +170,20 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
         if tokenizer.unk_token_id in read or not _same(text, back):
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
-                f"The tokenizer of {name or 'the model'} does not give back what it reads: {text[:60]!r} comes back as "
-                f"{back[:60]!r}. What is rewarded would not be what is learned. Save the model with the tokenizer that "
-                "it was trained with (next to a qwen2 configuration another one may be loaded)."
+                f"The tokenizer of {name or 'the model'} does not round-trip: {text[:60]!r} is decoded as "
+                f"{back[:60]!r}. The rewarded texts would not be the learned ones. Save the model with the tokenizer "
+                "that it was trained with (for a qwen2 configuration, transformers may load another one)."
             )
 
 
 def _same(text: str, back: str) -> bool:
-    """Whether all letters came back, and every gap between words; more gaps than there were do no harm."""
+    """Whether all characters and all gaps between words are preserved; additional gaps do no harm."""
     words, others = text.split(), back.split()
     gaps, kept = (set(accumulate(map(len, some))) for some in (words, others))
     return "".join(words) == "".join(others) and gaps <= kept
 
 
-def frozen(policy: Policy) -> Policy:
+def frozen_copy(policy: Policy) -> Policy:
     """A copy that is not trained: the reference, or the base."""
     model = deepcopy(policy.loaded.model)
     model.requires_grad_(False)
@@ -210,7 +210,7 @@ class Trees:
     token_M: Ints
     depth_M: Ints
     node_SL: Ints  # the path of every distinct sample, prompt included; beyond its end its last node again
-    place_M: Ints  # one position of each node in the flattened paths, from which its output is taken
+    index_M: Ints  # one position of each node in the flattened paths, from which its output is taken
     after_NT: Ints  # the node that each token of a sample follows
 
 
@@ -237,9 +237,11 @@ def trees_of(rows: TokenBatch) -> Trees:
         count += len(distinct)
         after_NT[:, level + 1] = node_N
     node_SL = _paths(rows, after_NT, length_B, first_B)
-    place_M = np.empty(count, np.int64)
-    place_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[::-1]  # the first place of a node, never one behind an end
-    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, place_M, after_NT)
+    index_M = np.empty(count, np.int64)
+    index_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[
+        ::-1
+    ]  # the first position of a node, never one after an end
+    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, index_M, after_NT)
 
 
 def _paths(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
@@ -260,15 +262,15 @@ class Layout:
     """The indices that the attention gathers and scatters by."""
 
     node_SL: Tensor
-    place_M: Tensor
+    index_M: Tensor
 
     @classmethod
     def of(cls, trees: Trees, device: torch.device) -> "Layout":
-        return cls(torch.from_numpy(trees.node_SL).to(device), torch.from_numpy(trees.place_M).to(device))
+        return cls(torch.from_numpy(trees.node_SL).to(device), torch.from_numpy(trees.index_M).to(device))
 
 
 @contextmanager
-def attending(layout: Layout) -> Iterator[None]:
+def use_layout(layout: Layout) -> Iterator[None]:
     token = _layout.set(layout)
     try:
         yield
@@ -290,10 +292,10 @@ def attention(
     layout, scale = _layout.get(), options.get("scaling")
     if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
         raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
-    query_rows, key_rows, value_rows = (_laid_out(states, layout) for states in (query, key, value))
+    query_rows, key_rows, value_rows = (_gather_rows(states, layout) for states in (query, key, value))
     out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
-    return flat.index_select(0, layout.place_M)[None], None
+    return flat.index_select(0, layout.index_M)[None], None
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -309,7 +311,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
     return torch.matmul(torch.softmax(scores, -1), value)
 
 
-def _laid_out(nodes: Tensor, layout: Layout) -> Tensor:
+def _gather_rows(nodes: Tensor, layout: Layout) -> Tensor:
     """States of nodes, (1, heads, M, width), as rows of samples: (S, heads, L, width)."""
     rows = nodes[0].transpose(0, 1).index_select(0, layout.node_SL.view(-1))
     return rows.view(*layout.node_SL.shape, nodes.shape[1], nodes.shape[3]).transpose(1, 2)
@@ -332,7 +334,7 @@ def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> 
     register()
     model.set_attn_implementation(BRANCH_ATTENTION)
     try:
-        with attending(Layout.of(trees, device)):
+        with use_layout(Layout.of(trees, device)):
             logits = model(
                 input_ids=torch.from_numpy(trees.token_M[None]).to(device),
                 position_ids=torch.from_numpy(trees.depth_M[None]).to(device),
@@ -346,7 +348,7 @@ def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> 
 
 
 def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
-    """The same with one padded row per sample, for models with an attention of their own."""
+    """The same with one padded row per sample, for models with their own attention."""
     device = next(model.parameters()).device
     prompt_length = np.array([len(prompt) for prompt in rows.prompts])[rows.prompt_N]
     longest = int((prompt_length + rows.length_N).max())
@@ -368,7 +370,7 @@ def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> T
 
 
 def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
-    """Whether a model gives the same by trees as by plain rows: one with an attention of its own may not."""
+    """Whether trees and plain rows agree for a model: one with its own attention may not."""
     with torch.no_grad():
         try:
             difference = by_trees(model, rows, 1.0) - by_rows(model, rows, 1.0)

@@ -44,7 +44,7 @@ def described(words: str) -> WrapValidator:
 
 
 def number_from_yaml(value: object) -> object:
-    """A number, also one that YAML takes for text: PyYAML follows YAML 1.1, where 1e-4 has no dot and is text."""
+    """A number, even if YAML reads it as text: PyYAML follows YAML 1.1, where 1e-4 has no dot and is text."""
     if isinstance(value, bool):  # an int in Python, so that pydantic would read `steps: true` as 1
         raise ValueError("true and false are not numbers")
     return float(value) if isinstance(value, str) else value
@@ -67,10 +67,10 @@ NAMED = BeforeValidator(lambda value: {"name": value} if isinstance(value, str) 
 
 
 # The recipe, its sections, and what may change when a training run is resumed. Names and order of the fields are those
-# of recipe.yaml in the folder of a training: rename one, and existing trainings cannot be resumed.
+# of recipe.yaml in a training folder: rename one, and existing training runs cannot be resumed.
 
 STRICT = ConfigDict(extra="forbid")
-FREE = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change when a training is resumed
+FREE = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change on resume
 EXAMPLES = {"model": "hf:./base", "problems": "countdown:train", "name": "countdown:train"}  # of keys without default
 
 
@@ -127,7 +127,7 @@ class Recipe:
     sampling: Annotated[Sampling, SECTION] = Sampling()
     optimizer: Annotated[Optimizer, SECTION] = Optimizer()
     validation: Annotated[Validation, SECTION] = Validation()
-    traces: Text | None = None  # a JSONL of {problem, text}: correct traces from outside
+    traces: Text | None = None  # a JSONL file of {problem, text}: correct external traces
     refill: Count = 4  # where groups are dropped, at most this many times the groups of a step are drawn
     checkpoint_every: Count = 20  # steps
     tensorboard: Switch = True
@@ -197,10 +197,10 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 
 
 def recipe_differences(stored: Recipe, requested: Recipe) -> list[SettingDifference]:
-    """What makes it another training, by dotted name; steps, checkpoints and validation may change."""
+    """Differences that prevent a resume, by dotted name; steps, checkpoints and validation may change."""
     differing = differences(_flat(stored), _flat(requested))
     if any(difference.name == "method" for difference in differing):
-        # another method has other options: naming them would say nothing
+        # another method has other options: listing them would not help
         differing = [difference for difference in differing if not difference.name.startswith("method.")]
     return differing
 
@@ -231,7 +231,7 @@ def _all_options(recipe: Recipe) -> dict[str, Option]:
 
 
 def _flat(recipe: Recipe) -> dict[str, object]:
-    """What makes a training another one, by dotted name: a default written out is no difference."""
+    """What must agree on resume, by dotted name; an explicit default is no difference."""
     flat: dict[str, object] = {}
     for name, value in document(recipe).items():
         if name in FREE:
@@ -246,7 +246,7 @@ def _flat(recipe: Recipe) -> dict[str, object]:
     return flat
 
 
-# What pydantic finds wrong, in our words.
+# Pydantic's errors, reworded.
 
 
 def _refusal(errors: Sequence[ErrorDetails]) -> OffleashError:
@@ -276,8 +276,8 @@ def _unknown_key(section: str, key: str) -> OffleashError:
     values = [known for known in names if not any(other.startswith(f"{known}.") for other in names)]
     elsewhere = [known for known in values if known.endswith(f".{key}")]
     if len(elsewhere) == 1:  # the right word in the wrong section
-        return OffleashError(f"There is no key {name!r} in a recipe. Did you mean {elsewhere[0]!r}?")
-    return unknown("key of a recipe", name, [known for known in names if known.rpartition(".")[0] == section])
+        return OffleashError(f"There is no recipe key {name!r}. Did you mean {elsewhere[0]!r}?")
+    return unknown("recipe key", name, [known for known in names if known.rpartition(".")[0] == section])
 
 
 def _names(kind: type, prefix: str = "") -> list[str]:
@@ -297,7 +297,7 @@ def _names(kind: type, prefix: str = "") -> list[str]:
 
 
 def parse_yaml(text: bytes | str, source: str) -> object:
-    """The value that YAML gives; errors say in which line of the `source` it went wrong."""
+    """The value of a YAML text; errors name the line of the `source`."""
     yaml = _yaml()
     try:
         repeated = _repeated_key(yaml.compose(text, Loader=yaml.SafeLoader))
@@ -312,11 +312,11 @@ def parse_yaml(text: bytes | str, source: str) -> object:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OffleashError(f"{source} is not YAML: {first}.") from None
     key, line_number = repeated
-    raise OffleashError(f"{source} gives {key!r} twice, the second time in line {line_number}. Keep one of them.")
+    raise OffleashError(f"{source} has the key {key!r} twice, the second time in line {line_number}. Keep one of them.")
 
 
 def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
-    """The document with the values of `NAME=VALUE` in it; of two for one name the last one holds.
+    """The document with the values of `NAME=VALUE` set; the last one wins.
 
     >>> set_by_name({"problems": "countdown:train"}, ["problems.size=512", "steps=9"])
     {'problems': {'name': 'countdown:train', 'size': 512}, 'steps': 9}
@@ -330,7 +330,7 @@ def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dic
 
 
 def _repeated_key(root: object) -> tuple[str, int] | None:
-    """A key that a mapping holds twice and its line: YAML would drop the first one silently."""
+    """A key that occurs twice in a mapping, and its line: YAML would drop the first one silently."""
     yaml, pending, visited = _yaml(), [root], set()
     while pending:
         node = pending.pop()
@@ -355,7 +355,7 @@ def _split(override: str) -> tuple[list[str], object]:
     name, equals, text = override.partition("=")
     parts = [part.strip() for part in name.split(".")]
     if not equals or not all(parts):
-        raise OffleashError(f"{override!r} sets nothing. Write NAME=VALUE, for example optimizer.rate=1e-4.")
+        raise OffleashError(f"{override!r} is not NAME=VALUE. Write, for example, optimizer.rate=1e-4.")
     return parts, parse_yaml(text, f"The value of {override!r}")
 
 
@@ -367,7 +367,7 @@ def _set(document: dict[str, object], parts: Sequence[str], value: object) -> No
         if isinstance(inner, str):
             inner = {"name": inner}
         if inner is not None and not isinstance(inner, Mapping):
-            raise OffleashError(f"{section} is {inner!r} in the recipe: {'.'.join(parts)} cannot be set in it.")
+            raise OffleashError(f"{section} is {inner!r} in the recipe, so {'.'.join(parts)} cannot be set.")
         document[section] = changed = dict(inner or {})
         document = changed
     document[last] = value
@@ -377,6 +377,6 @@ def _yaml() -> ModuleType:
     try:
         import yaml
     except ImportError:
-        raise OffleashError("A recipe needs PyYAML; pip install 'offleash[local]'.") from None
+        raise OffleashError("Recipes need PyYAML: pip install 'offleash[local]'.") from None
     module: ModuleType = yaml
     return module

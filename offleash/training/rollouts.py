@@ -25,10 +25,10 @@ from offleash.verifying.verify import VerifyOptions, open_judge
 
 @dataclass(frozen=True)
 class RewardBatch:
-    """Rewards of samples, in their order, and how many samples got each verdict."""
+    """Rewards of samples, in order, and how many samples got each verdict."""
 
     rewards: tuple[float, ...]
-    answers: tuple[str, ...]  # the solution's one form where the verifier knows it, else what was read, else ""
+    answers: tuple[str, ...]  # the canonical solution if the verifier gives one, else the extracted answer, else ""
     verdicts: Mapping[str, int]
 
 
@@ -53,7 +53,7 @@ class Rewards:
 
 @contextmanager
 def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Iterator[Rewards]:
-    """The rewards of a set of problems; refused where one of them cannot be judged."""
+    """Rewards for a set of problems; refused if one of them cannot be judged."""
     with open_judge(VerifyOptions(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
         cases = problem_cases(problems, None, ExtractionOptions(opened=opened), where)
         refuse_unreadable(judge, cases, where)
@@ -68,11 +68,11 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 @dataclass(frozen=True)
 class TrainingProblem:
-    """A problem that is trained on."""
+    """A problem to train on."""
 
     name: str
     prompt: list[int]
-    traces: tuple[str, ...] = ()  # correct answers from outside
+    traces: tuple[str, ...] = ()  # correct external traces
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class TrainingGroup:
 
 @dataclass
 class RolloutCollector:
-    """How groups are collected, and what is remembered from step to step."""
+    """How groups are collected, and the state kept from step to step."""
 
     problems: Sequence[TrainingProblem]
     rewards: Rewards
@@ -101,7 +101,7 @@ class RolloutCollector:
     seen: dict[str, dict[str, int]] = field(default_factory=dict)  # answers so far, by problem
 
     def step(self, policy: Policy, step: int) -> "StepRollouts":
-        """The groups of one step. Every sample depends on the seed, the step and its problem alone."""
+        """The groups of one step. Every sample depends only on the seed, the step and its problem."""
         rollouts = StepRollouts([], Counter(), 0, 0)
         for round_ in range(self.refill if self.schedule.mixed_only else 1):
             for rollout in self._draw(policy, self._next(self.groups), (step, round_), rollouts):
@@ -128,7 +128,7 @@ class RolloutCollector:
         self, policy: Policy, problems: list[TrainingProblem], step_round: tuple[int, int], rollouts: "StepRollouts"
     ) -> Iterator[TrainingGroup]:
         prompts = [problem.prompt for problem in problems]
-        seeds = [seed_of(self.seed, *step_round, place, problem.name) for place, problem in enumerate(problems)]
+        seeds = [seed_of(self.seed, *step_round, index, problem.name) for index, problem in enumerate(problems)]
         samples = policy.draw(prompts, self.size, seeds, self.decoding)
         names = [problem.name for problem in problems for _ in range(self.size)]
         judged = self.rewards.of(names, samples.texts, samples.truncated_N.tolist())
@@ -137,16 +137,16 @@ class RolloutCollector:
         rollouts.examples = tuple(samples.texts[:: self.size][:3])
         greedy = self._greedy(policy, problems)
         reached = self._reached(problems, seeds)
-        for place, problem in enumerate(problems):
+        for index, problem in enumerate(problems):
             rollout = _group_of(
-                problem, samples, judged, slice(place * self.size, (place + 1) * self.size), self.decoding
+                problem, samples, judged, slice(index * self.size, (index + 1) * self.size), self.decoding
             )
             seen = self.seen.setdefault(problem.name, {}) if self.schedule.memory else {}
-            group = replace(rollout.group, greedy=greedy[place], reached=reached[place], seen=dict(seen))
+            group = replace(rollout.group, greedy=greedy[index], reached=reached[index], seen=dict(seen))
             for answer in filter(None, group.answer_G if self.schedule.memory else ()):
                 seen[answer] = seen.get(answer, 0) + 1
             rollout = replace(rollout, group=group)
-            yield self._with_traces(policy, rollout, seeds[place])
+            yield self._with_traces(policy, rollout, seeds[index])
 
     def _with_traces(self, policy: Policy, rollout: TrainingGroup, seed: int) -> TrainingGroup:
         """The group with external traces, where the method uses them and the problem has any.
@@ -197,12 +197,12 @@ class RolloutCollector:
         samples = self.base.draw([problem.prompt for problem in problems], size, own, self.decoding)
         names = [problem.name for problem in problems for _ in range(size)]
         rewards = self.rewards.of(names, samples.texts, samples.truncated_N.tolist()).rewards
-        return [any(rewards[place * size : (place + 1) * size]) for place in range(len(problems))]
+        return [any(rewards[index * size : (index + 1) * size]) for index in range(len(problems))]
 
 
 @dataclass
 class StepRollouts:
-    """What a step learns from, and counts of all that was drawn for it, dropped groups included."""
+    """The groups that a step learns from, and counts of everything drawn for it, dropped groups included."""
 
     groups: list[TrainingGroup]
     verdicts: Counter[str]
@@ -222,7 +222,7 @@ class StepRollouts:
 def _group_of(
     problem: TrainingProblem, samples: Samples, judged: RewardBatch, rows: slice, decoding: SamplingParams
 ) -> TrainingGroup:
-    """The group of one problem: its rows of what was drawn, cut to its longest sample."""
+    """The group of one problem: its rows of the drawn samples, cut to its longest sample."""
     length_G = samples.rows.length_N[rows]
     T = int(length_G.max())
     group = RolloutGroup(
@@ -249,5 +249,5 @@ def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenB
 
 def wide(array_GT: NDArray[Kind], T: int) -> NDArray[Kind]:
     """The array padded with zeros to T tokens."""
-    lacking = T - array_GT.shape[1]
-    return np.pad(array_GT, ((0, 0), (0, lacking))) if lacking else array_GT
+    missing = T - array_GT.shape[1]
+    return np.pad(array_GT, ((0, 0), (0, missing))) if missing else array_GT

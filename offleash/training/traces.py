@@ -21,14 +21,14 @@ def read_traces(path: Path) -> dict[str, list[str]]:
         problem, text = row.values.get("problem"), row.values.get("text")
         if not isinstance(problem, str) or not isinstance(text, str) or not text.strip():
             raise OffleashError(
-                f"{row.where} must be an object with problem and text, both not empty; found {shown(dict(row.values))}."
+                f"{row.where} must be an object with non-empty problem and text; found {shown(dict(row.values))}."
             )
         texts.setdefault(problem, []).append(text)
     return texts
 
 
 def write_traces(path: Path, traces: dict[str, list[str]]) -> int:
-    """Write texts of problems, a line each; how many there are."""
+    """Write one line per trace; returns their number."""
     rows = [{"problem": problem, "text": text} for problem, texts in traces.items() for text in texts]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from offleash.training import checkpoints
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
-from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
+from offleash.training.policy import Policy, check_round_trip, frozen_copy, open_policy
 from offleash.training.recipe import ProblemSource, Recipe, read_recipe, recipe_differences, write_recipe
 from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, TrainingProblem, rewards_for
 from offleash.training.traces import read_traces
@@ -35,10 +35,10 @@ LARGEST = 1e38  # learning rate that still fits a float32
 
 
 class TrainerState(TypedDict):
-    """What a checkpoint stores beside the weights: all that a step reads and an earlier step changed.
+    """What a checkpoint stores beside the weights: everything that a step reads and an earlier step changed.
 
-    Nothing random is stored: every draw is seeded by a hash of the recipe's seed, the step and the problem. So a
-    resumed training takes the same steps as one that never stopped, and ends with the same weights.
+    No random state is stored: every draw is seeded by a hash of the recipe's seed, the step and the problem. So a
+    resumed training run takes the same steps as an uninterrupted one, and ends with the same weights.
     """
 
     optimizer: dict[str, object]  # moments of AdamW
@@ -47,7 +47,7 @@ class TrainerState(TypedDict):
     best: float  # best, stalled, resets: Trainer.note_validation
     stalled: int
     resets: int
-    failed: list[str]  # names of Trainer.failed: problems that wait for a supervised step
+    failed: list[str]  # names of Trainer.failed: problems waiting for a supervised step
     reference: dict[str, torch.Tensor] | None  # weights of the reference once it was reset; until then it is the base
     data: str  # a hash of what is trained on and of the first weights
 
@@ -73,7 +73,7 @@ class Trainer:
     failed: dict[str, TrainingProblem] = field(default_factory=dict)
 
     def set_rate(self, step: int) -> None:
-        """The learning rate of a step: it rises over the warm-up, then stays."""
+        """Set the learning rate of a step: linear warm-up, then constant."""
         options = self.recipe.optimizer
         share = min(1.0, (step + 1) / options.warmup) if options.warmup else 1.0
         for group in self.optimizer.param_groups:
@@ -115,15 +115,15 @@ class Trainer:
         self.best = max(self.best, pass_1)
         after = self.method.schedule.reset_after
         if after and self.stalled >= after:
-            self.reference = frozen(self.policy) if self.reference is not None else None
+            self.reference = frozen_copy(self.policy) if self.reference is not None else None
             self.optimizer = optimizer_of(self.policy, self.recipe)
             self.best, self.stalled, self.resets = -1.0, 0, self.resets + 1
         return self.resets
 
     def save(self) -> Checkpoint:
         """Write a checkpoint; a policy that has diverged is refused, so that the last checkpoint is always usable."""
-        if not self.policy.gives_numbers(self.collector.problems[0].prompt):
-            raise OffleashError("The model gives NaN: the training diverged.")
+        if not self.policy.is_finite(self.collector.problems[0].prompt):
+            raise OffleashError("The model's weights or logits are NaN or infinite: training diverged.")
         reset = self.reference is not None and self.resets > 0
         state: TrainerState = {
             "optimizer": self.optimizer.state_dict(),
@@ -142,13 +142,13 @@ class Trainer:
     def newest(self) -> Checkpoint | None:
         return checkpoints.newest(self.folder)
 
-    def finish(self) -> Path:
+    def export_model(self) -> Path:
         """Copy the last checkpoint's model, without the training state, to the folder that users open."""
-        last, place = self.newest(), self.folder / MODEL
+        last, target = self.newest(), self.folder / MODEL
         assert last is not None
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(last.folder, place, ignore=shutil.ignore_patterns(checkpoints.STATE))
-        return place
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(last.folder, target, ignore=shutil.ignore_patterns(checkpoints.STATE))
+        return target
 
 
 @contextmanager
@@ -158,17 +158,17 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
     method = method_of(recipe.method, recipe.options)
     if method.schedule.reset_after and not (recipe.validation.every and recipe.validation.problems):
         raise OffleashError(
-            f"The method {recipe.method} resets when validation stalls, and the recipe has no validation. Set "
+            f"The method {recipe.method} resets when validation stalls, but the recipe has no validation. Set "
             "validation.every and validation.problems, or method.reset_after=0."
         )
     progress(f"reading {recipe.problems.name}")
     frame = _load(recipe.problems)
     progress(f"loading {recipe.model}")
     start = open_policy(recipe.model)  # also when resumed: the reference is the model that training began with
-    reference = frozen(start) if method.loss.kl or method.loss.anchor or method.schedule.base_samples else None
+    reference = frozen_copy(start) if method.loss.kl or method.loss.anchor or method.schedule.base_samples else None
     policy = open_policy(f"hf:{last.folder}") if last else start
     with ExitStack() as stack:
-        rewards = stack.enter_context(rewards_for(frame, recipe.problems.name, _opens(start, frame)))
+        rewards = stack.enter_context(rewards_for(frame, recipe.problems.name, _opens_reasoning(start, frame)))
         problems = _training_problems(policy, frame, _traces(recipe, method, rewards))
         check_round_trip(policy, [*frame["prompt"], *(text for problem in problems for text in problem.traces)])
         trainer = Trainer(
@@ -199,12 +199,12 @@ def optimizer_of(policy: Policy, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def _last_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
-    """The checkpoint to resume from, if any; refused where the folder belongs to another training."""
+    """The checkpoint to resume from, if any; refused if the folder belongs to another training run."""
     last = checkpoints.newest(folder)
     if last is None:
         return None
     differing = recipe_differences(read_recipe(folder / RECIPE), recipe)
-    refuse_differences(folder, "a training", differing, "Choose another folder with -o, or delete that one.")
+    refuse_differences(folder, "a training run", differing, "Choose another folder with -o, or delete that one.")
     return last
 
 
@@ -212,8 +212,8 @@ def _resume(trainer: Trainer, last: Checkpoint) -> None:
     state = cast(TrainerState, checkpoints.load_state(last))
     if state["data"] != trainer.data:
         raise OffleashError(
-            f"{trainer.recipe.problems.name}, its traces or {trainer.recipe.model} changed since the training in "
-            f"{trainer.folder} began. Choose another folder with -o."
+            f"{trainer.recipe.problems.name}, its traces or {trainer.recipe.model} changed since the training run in "
+            f"{trainer.folder} started. Choose another folder with -o."
         )
     trainer.step = last.step
     trainer.optimizer.load_state_dict(state["optimizer"])
@@ -226,7 +226,7 @@ def _resume(trainer: Trainer, last: Checkpoint) -> None:
 
 
 def _data(recipe: Recipe, problems: Sequence[TrainingProblem]) -> str:
-    """A hash of problems, prompts, traces and the weights that a training begins with."""
+    """A hash of problems, prompts, traces and the initial weights."""
     model = recipe.model.removeprefix("hf:")
     content = seed_of(*((problem.name, problem.prompt, problem.traces) for problem in problems))
     return f"{content:016x} {fingerprint(model)}"
@@ -236,8 +236,8 @@ def _load(source: ProblemSource) -> pl.DataFrame:
     return load_problems(source.name, size=source.size, seed=source.seed).frame
 
 
-def _opens(policy: Policy, problems: pl.DataFrame) -> bool:
-    """Whether prompts end inside a block of reasoning."""
+def _opens_reasoning(policy: Policy, problems: pl.DataFrame) -> bool:
+    """Whether prompts end inside a reasoning block."""
     return policy.prompt_encoder.render(problems["prompt"][0]).thinking
 
 
@@ -247,13 +247,13 @@ def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Se
     if recipe.traces is None:
         if schedule.experts or schedule.sft_every:
             raise OffleashError(
-                f"The method {recipe.method} learns from traces. Name a JSONL file of {{problem, text}}: traces=FILE."
+                f"The method {recipe.method} needs traces. Give a JSONL file of {{problem, text}}: traces=FILE."
             )
         return {}
     traces = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
     if not traces:
         raise OffleashError(
-            f"No trace in {recipe.traces} is for a problem of {recipe.problems.name}. Check the names under `problem`."
+            f"No trace in {recipe.traces} is for a problem of {recipe.problems.name}. Check the values of `problem`."
         )
     pairs = [(name, text) for name, texts in traces.items() for text in texts]
     judged = rewards.of([name for name, _ in pairs], [text for _, text in pairs], [False] * len(pairs))
@@ -261,7 +261,7 @@ def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Se
     if wrong:
         raise OffleashError(
             f"{len(wrong)} of the {len(pairs)} traces in {recipe.traces} are not correct, such as "
-            f"{wrong[0][1][:60]!r} for {wrong[0][0]}. Remove them: they would be learned as correct."
+            f"{wrong[0][1][:60]!r} for {wrong[0][0]}. Remove them: training would treat them as correct."
         )
     return traces
 
@@ -294,5 +294,5 @@ def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[
         return None
     frame = _load(source)
     return _training_problems(policy, frame, {}), stack.enter_context(
-        rewards_for(frame, source.name, _opens(policy, frame))
+        rewards_for(frame, source.name, _opens_reasoning(policy, frame))
     )

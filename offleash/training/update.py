@@ -28,13 +28,13 @@ from offleash.training.rollouts import TrainingGroup, trace_rows, wide
 
 @dataclass(frozen=True)
 class LossInputs:
-    """N samples of T tokens: what their loss is computed from. Whatever is beyond the end of a sample is ignored."""
+    """N samples of T tokens: the inputs of their loss. Values after the end of a sample are ignored."""
 
     new_NT: Tensor  # log-probabilities under the policy that is trained; the only part with a gradient
     old_NT: Tensor  # under the policy that drew them
     advantage_NT: Tensor
     real_NT: Tensor  # whether there is a token
-    expert_N: Tensor  # whether the sample came from outside
+    expert_N: Tensor  # whether the sample is an external trace
     anchored_N: Tensor  # whether its problem is one that the base does not reach
     selected_NT: Tensor  # tokens treated separately, see `select_tokens`
     reference_NT: Tensor | None = None  # log-probabilities under the reference, where a KL is wanted
@@ -46,7 +46,7 @@ class StepTotals:
 
     samples: int
     tokens: int
-    longest: int  # tokens that a sample may have
+    longest: int  # maximum number of tokens of a sample
 
 
 def policy_loss(loss: Loss, inputs: LossInputs, totals: StepTotals) -> Tensor:
@@ -87,22 +87,22 @@ def select_tokens(
     if loss.chosen is TokenSelection.KL_COV:
         return _top(covariance_NT, real_NT, loss.share)
     low, high = loss.band
-    places = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
-    wanted = min(len(places), max(1, round(loss.share * real_NT.sum())))
+    candidates = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
+    wanted = min(len(candidates), max(1, round(loss.share * real_NT.sum())))
     flags = np.zeros(real_NT.size, np.bool_)
-    flags[np.random.default_rng(seed).choice(places, wanted, replace=False) if wanted else places] = True
+    flags[np.random.default_rng(seed).choice(candidates, wanted, replace=False) if wanted else candidates] = True
     return flags.reshape(real_NT.shape)
 
 
 def covariance(logprob_NT: Floats, advantage_NT: Floats, real_NT: Flags) -> Floats:
-    """What each token brings to the covariance of log-probability and advantage (Cui et al., arXiv:2505.22617)."""
+    """Each token's term in the covariance of log-probability and advantage (Cui et al., arXiv:2505.22617)."""
     logprob_NT = logprob_NT - logprob_NT[real_NT].mean()
     product_NT: Floats = logprob_NT * (advantage_NT - advantage_NT[real_NT].mean())
     return product_NT
 
 
 def _top(value_NT: Floats, real_NT: Flags, share: float) -> Flags:
-    """The given share of the tokens, those with the highest values."""
+    """The given share of the tokens with the highest values."""
     wanted = max(1, round(share * int(real_NT.sum())))
     value = np.where(real_NT, value_NT, -np.inf).ravel()
     flags = np.zeros(value.size, np.bool_)
@@ -167,7 +167,7 @@ def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, totals: StepT
 
 @dataclass(frozen=True)
 class Batch:
-    """The samples of a step with all that their loss needs."""
+    """The samples of a step with everything that their loss needs."""
 
     rows: TokenBatch
     old_NT: Floats
@@ -285,18 +285,18 @@ def supervise(
 
 
 def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, loss: float) -> float:
-    """Clip the gradient and take the optimizer's step; refused, the weights untouched, where it is not finite."""
+    """Clip the gradient and take an optimizer step; refused before the weights change if it is not finite."""
     gradient = float(torch.nn.utils.clip_grad_norm_(policy.loaded.model.parameters(), options.clip))
     if not np.isfinite(loss) or not np.isfinite(gradient):
         raise OffleashError(
-            f"The loss is {loss:g} and its gradient norm {gradient:g} (NaN or infinite): the training diverged."
+            f"The loss is {loss:g} and its gradient norm {gradient:g} (NaN or infinite): training diverged."
         )
     optimizer.step()
     return gradient
 
 
 def _tokens_per_pass(policy: Policy, options: Optimizer) -> int:
-    """Tokens in one forward pass: as the recipe says, and fewer where the vocabulary is large."""
+    """Tokens in one forward pass: as the recipe says, or fewer if the vocabulary is large."""
     vocabulary = int(policy.loaded.model.config.get_text_config().vocab_size)
     return max(1, min(options.tokens, CELLS // vocabulary))
 
@@ -350,5 +350,5 @@ def _clipped_tokens(method: Method, inputs: LossInputs) -> int:
 
 
 def batch_seed(seed: int, step_: int) -> int:
-    """The seed of what is chosen at random among the tokens of a step."""
+    """The seed for choosing tokens of a step at random."""
     return seed_of(seed, step_, "tokens")

@@ -78,15 +78,15 @@ def parsed(text: str) -> Tree:
     return operands[0]
 
 
-def valued(tree: Tree, integers: bool = False) -> Fraction:
+def evaluate(tree: Tree, integers: bool = False) -> Fraction:
     """Its exact value; division by zero, or a fraction on the way where only `integers` are allowed, is an error."""
     if isinstance(tree, Fraction):
         return tree
     operation, arguments = tree
-    left = valued(arguments[0], integers)
+    left = evaluate(arguments[0], integers)
     if operation == "neg":
         return -left
-    right = valued(arguments[1], integers)
+    right = evaluate(arguments[1], integers)
     if operation == "/" and not right:
         raise NotArithmeticError("it divides by zero")
     value = {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__}[operation](right)

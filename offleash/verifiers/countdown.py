@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
@@ -68,10 +68,10 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     if not parts:
         raise NotArithmeticError("there is no expression")
     supply = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
-    steps = [_step(part, place, len(parts)) for place, part in enumerate(parts, start=1)]
+    steps = [_step(part, number, len(parts)) for number, part in enumerate(parts, start=1)]
     for stated, tree in steps:
         made = supply.taken(tree)
-        value = valued(made, rules.integers)
+        value = evaluate(made, rules.integers)
         if any(other != value for other in stated):
             raise NotArithmeticError(
                 f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
@@ -85,14 +85,14 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     return made
 
 
-def _step(text: str, place: int, of: int) -> tuple[list[Fraction], Tree]:
+def _step(text: str, number: int, of: int) -> tuple[list[Fraction], Tree]:
     """One step: what it is stated to make, and its left side. Only an answer of one step may leave the result out."""
     left, *stated = text.split("=")
     if of > 1 and len(stated) != 1:
-        raise NotArithmeticError(f"step {place}, {text!r:.60}, does not state one result")
+        raise NotArithmeticError(f"step {number}, {text!r:.60}, does not state one result")
     if len(stated) > CHAIN:
-        raise NotArithmeticError(f"step {place} states {len(stated)} results")
-    return [valued(parsed(part)) for part in stated], parsed(left)
+        raise NotArithmeticError(f"step {number} states {len(stated)} results")
+    return [evaluate(parsed(part)) for part in stated], parsed(left)
 
 
 @dataclass
@@ -119,9 +119,9 @@ class _AvailableNumbers:
         return any(value == number for value, _ in self.results) or self.given[number] > 0
 
     def _take(self, number: Fraction) -> Tree:
-        for place, (value, made) in enumerate(self.results):
+        for index, (value, made) in enumerate(self.results):
             if value == number:
-                del self.results[place]
+                del self.results[index]
                 return made
         if not self.given[number]:
             how = "is not among the numbers" if number not in self.given else "is used more often than given"
@@ -169,9 +169,9 @@ def decide_steps(case: Case) -> Judgement | None:
         operands: list[Tree] = []
         for number in (left, right):
             if number in results:
-                place = results.index(number)
-                del results[place]
-                operands.append(made.pop(place))
+                index = results.index(number)
+                del results[index]
+                operands.append(made.pop(index))
             elif number in given:
                 given.remove(number)
                 operands.append(Fraction(number))

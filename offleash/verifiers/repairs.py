@@ -116,21 +116,21 @@ def _plain(text: str) -> str:
         else:
             pieces.write(WRITTEN.get(word, word))
     for frame in frames:
-        for place, original in frame.put_back:
-            pieces[place] = original
+        for index, original in frame.put_back:
+            pieces[index] = original
     return SCIENTIFIC.sub(lambda match: f"{match[1]}e{match[2] or match[3]}", "".join(pieces))
 
 
 def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """A command with arguments; it keeps its name when they are not there."""
     opened, digits = OPEN.match(text, at), DIGITS.match(text, at)
-    apart = " " if word in FRACTIONS and pieces.touches() else ""
+    separator = " " if word in FRACTIONS and pieces.touches() else ""
     if opened:
         frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opened.group())]))
-        pieces.append(apart)
+        pieces.append(separator)
         return opened.end()
     if digits and word in FRACTIONS:
-        pieces.append(f"{apart}{digits[1]}/{digits[2]}")
+        pieces.append(f"{separator}{digits[1]}/{digits[2]}")
         return digits.end()
     pieces.write(word)
     return at
@@ -183,7 +183,7 @@ def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
 
 def _drop_caret(pieces: _Pieces) -> None:
     """A degree sign says nothing, and the caret that raised it goes with it."""
-    for place in range(len(pieces) - 1, max(-1, len(pieces) - 5), -1):
-        if pieces[place]:
-            pieces[place] = pieces[place].removesuffix("^")
+    for index in range(len(pieces) - 1, max(-1, len(pieces) - 5), -1):
+        if pieces[index]:
+            pieces[index] = pieces[index].removesuffix("^")
             return

@@ -89,8 +89,8 @@ def check(
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
     problems: dict[str, list[tuple[int, ProblemCase]]] = {}
-    for place, values in enumerate(frame.iter_rows(named=True), 1):
-        row = (rows or {}).get(values["problem"], place)
+    for number, values in enumerate(frame.iter_rows(named=True), 1):
+        row = (rows or {}).get(values["problem"], number)
         chosen = name or values["verifier"]
         if chosen is None:
             raise OffleashError(

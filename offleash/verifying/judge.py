@@ -119,24 +119,24 @@ class Judge:
     def _decide_new(self, verifier: Verifier, new: dict[CaseKey, Case]) -> Iterator[tuple[CaseKey, Judgement]]:
         """Judgements of all the cases, in any order, cheapest first."""
         hard: dict[CaseKey, Case] = {}
-        for place, case in new.items():
+        for case_key, case in new.items():
             judgement = verifier.quick(case) if verifier.quick else None
             if judgement is None:
-                hard[place] = case
+                hard[case_key] = case
             else:
                 self.decided_by["exact"] += 1
-                yield place, judgement
-        keys = {place: key_of(place[0], place[1], case) for place, case in hard.items()}
+                yield case_key, judgement
+        keys = {case_key: key_of(case_key[0], case_key[1], case) for case_key, case in hard.items()}
         cached = self.cache.lookup(list(keys.values())) if self.cache else {}
-        for place, key in keys.items():
+        for case_key, key in keys.items():
             if key in cached:
                 self.decided_by["cached"] += 1
-                yield place, cached[key]
-        left = [place for place in hard if keys[place] not in cached]
+                yield case_key, cached[key]
+        left = [case_key for case_key in hard if keys[case_key] not in cached]
         unsaved: dict[bytes, Judgement] = {}
         saved_at = time.monotonic()
         try:
-            for done, (number, judgement) in enumerate(self._run(verifier, [hard[place] for place in left]), 1):
+            for done, (number, judgement) in enumerate(self._run(verifier, [hard[case_key] for case_key in left]), 1):
                 self.decided_by["failed" if judgement.verdict is Verdict.FAILED else "decided"] += 1
                 unsaved[keys[left[number]]] = judgement
                 self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
@@ -205,9 +205,9 @@ def judge_by_model(cases: Sequence[Case], ask: Ask) -> Iterator[tuple[int, Judge
         return judgement
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="offleash-referee") as threads:
-        places = {threads.submit(judge, case): place for place, case in enumerate(cases)}
+        indices = {threads.submit(judge, case): index for index, case in enumerate(cases)}
         try:
-            for future in as_completed(places):
-                yield places[future], future.result()
+            for future in as_completed(indices):
+                yield indices[future], future.result()
         finally:
             failed = PATIENCE  # a caller that stops reading stops the requests: leaving the pool waits for the queue

@@ -86,16 +86,15 @@ def verify_inputs(
         for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
             folder, read_notes = _folder(texts[number], argument, number, scratch, loading, progress)
             # our own verdicts are stored with a version (math@1+0.9.0), a tool's under its bare name
-            tool = next((stored for stored in verifiers(folder) if "@" not in stored), None)
+            logged_verifier = next((stored for stored in verifiers(folder) if "@" not in stored), None)
             try:
                 result = verify_with(judge, folder, options, progress)
             except OffleashError as error:  # of a copy of a log, which the user has never seen
                 raise OffleashError(str(error).replace(str(folder), run)) from None
             name = result.verifier
             judged_inputs.append(f"{run}={folder}")
-            disagreements.append(
-                replace(_disagreement(run, folder, tool, result), notes=read_notes, kept=is_run(argument.paths[0]))
-            )
+            disagreement = _disagreement(run, folder, logged_verifier, result)
+            disagreements.append(replace(disagreement, notes=read_notes, kept=is_run(argument.paths[0])))
     return judged_inputs, name, disagreements
 
 
@@ -122,11 +121,11 @@ def _folder(
     return done.folder, done.notes
 
 
-def _disagreement(run: str, folder: Path, tool: str | None, result: VerificationResult) -> Disagreement:
+def _disagreement(run: str, folder: Path, logged_verifier: str | None, result: VerificationResult) -> Disagreement:
     """Count the samples that only one of the two calls correct; what is not correct is one class for this."""
-    if tool is None:
+    if logged_verifier is None:
         return Disagreement(run, None, result, 0, 0, 0, ())
-    ours, theirs = open_run(folder, verifier=result.verifier), open_run(folder, verifier=tool)
+    ours, theirs = open_run(folder, verifier=result.verifier), open_run(folder, verifier=logged_verifier)
     assert ours.verdicts is not None, "it was verified"
     assert theirs.verdicts is not None, "the tool's verdicts are there"
     correct = Verdict.CORRECT.value
@@ -154,7 +153,7 @@ def _disagreement(run: str, folder: Path, tool: str | None, result: Verification
         )
         for row in examples.iter_rows(named=True)
     )
-    return Disagreement(run, tool, result, both.height, tool_only.height, ours_only.height, differences)
+    return Disagreement(run, logged_verifier, result, both.height, tool_only.height, ours_only.height, differences)
 
 
 # The disagreements as JSON and in the terminal.

@@ -63,7 +63,7 @@ def verification_text(result: VerificationResult) -> str:
         means = [f"{n:,} {text}" for name, text in DECIDED_BY.items() if (n := result.decided_by.get(name))]
         lines.append(f"  {distinct:,} distinct answers in {result.seconds:.1f} s: {', '.join(means)}")
     steps = ", ".join(f"{step} {count:,}" for step, count in result.steps.items())
-    lines.append(f"  answers read by: {steps}")
+    lines.append(f"  answers extracted by: {steps}")
     lines += [f"  {clean(note)}" for note in notes(result)]
     return "\n".join([*lines, f"  next: {clean(next_step(result))}"])
 
@@ -110,6 +110,6 @@ def outcomes_text(verdicts: Counter[str], steps: Counter[str], failures: Sequenc
     counts = ", ".join(f"{verdicts[verdict.value]:,} {verdict.value}" for verdict in Verdict if verdicts[verdict.value])
     lines = [
         f"{verdicts.total():,} rows: {counts}",
-        "  answers read by: " + ", ".join(f"{step} {count:,}" for step, count in steps.most_common()),
+        "  answers extracted by: " + ", ".join(f"{step} {count:,}" for step, count in steps.most_common()),
     ]
     return "\n".join(lines + [f"  failed: {clean(reason)}" for reason in failures])

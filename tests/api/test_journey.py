@@ -38,7 +38,7 @@ def test_from_logs_to_a_page_with_their_texts(tmp_path: Path) -> None:
     seen: list[str] = []
     result = ol.compare(base, rl, verifier="math", judging=ol.Judging(jobs=1, cache=False), progress=seen.append)
     assert (result.change.P, result.change.E, result.change.S) == (1, 1, 1)
-    assert [one.verified.verdicts["correct"] for one in result.verified] == [16, 16]
+    assert [item.verified.verdicts["correct"] for item in result.verified] == [16, 16]
     assert any("samples judged" in text for text in seen)
     page = result.save(tmp_path / "report.html").read_text()
     assert "rl thinks" in page, "the texts of the samples are on the page"

@@ -12,7 +12,7 @@ import pytest
 
 import offleash as ol
 from offleash.cli.verbs import VERBS
-from offleash.options import describe
+from offleash.signatures import describe
 from tests.api.test_journey import logs
 from tests.cli.command import offleash
 from tests.places import EXAMPLES, MODELS
@@ -108,8 +108,8 @@ def settled(value: Any) -> Any:
     if isinstance(value, float):
         return pytest.approx(value, rel=1e-12)
     if isinstance(value, dict):
-        return {key: settled(one) for key, one in value.items() if key not in CHANGING}
-    return [settled(one) for one in value] if isinstance(value, list) else value
+        return {key: settled(item) for key, item in value.items() if key not in CHANGING}
+    return [settled(item) for item in value] if isinstance(value, list) else value
 
 
 def plain(document: Any) -> Any:
@@ -118,8 +118,8 @@ def plain(document: Any) -> Any:
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: without(one) for key, one in value.items() if key not in CHANGING}
-        return [without(one) for one in value] if isinstance(value, list) else value
+            return {key: without(item) for key, item in value.items() if key not in CHANGING}
+        return [without(item) for item in value] if isinstance(value, list) else value
 
     return without(kept)
 

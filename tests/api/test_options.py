@@ -17,9 +17,10 @@ from offleash.cli.verbs import GROUPS, VERBS, Verb
 from offleash.comparing.align import ALLOWED
 from offleash.comparing.question import Unread
 from offleash.data.tally import Per
-from offleash.options import Data, Decoding, Flag, Option, describe, verb
+from offleash.options import Data, Decoding, Flag
 from offleash.results.result import Result
 from offleash.samplers.sampler import DECODINGS
+from offleash.signatures import Option, describe, verb
 from offleash.stats.support_classes import Certified, Rule
 from tests.cli.command import offleash, refused
 from tests.places import EXAMPLES
@@ -47,12 +48,10 @@ OWN_WORDS = {
     "problems": "whose gold answers are taken, or which are to be solved",
     "size": "of a lab world, problems are generated and never sampled",
 }
-# The help that two options share.
-SAME_WORDS = {"Instead of the decoding's."}
 
 
 def every_option() -> list[tuple[str, Option]]:
-    return [(name, option) for name, one in VERBS.items() for option in describe(one.load()).options.values()]
+    return [(name, option) for name, item in VERBS.items() for option in describe(item.load()).options.values()]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -66,7 +65,7 @@ def test_every_verb_is_a_public_function_and_its_line_is_the_first_of_its_docstr
 
 def test_every_public_function_that_declares_options_is_a_verb_but_for_the_parts_of_compare() -> None:
     public = {name for name in ol.__all__ if hasattr(getattr(ol, name), "__wrapped__")}
-    assert public - {one.load().__name__ for one in VERBS.values()} == {"load", "tally"}
+    assert public - {item.load().__name__ for item in VERBS.values()} == {"load", "tally"}
 
 
 def test_a_flag_is_called_as_its_keyword() -> None:
@@ -84,7 +83,7 @@ def test_a_name_stands_for_one_thing_and_a_thing_has_one_name() -> None:
         meanings[option.keyword].add(f"{option.flag.help} {option.kind}" if option.keyword not in OWN_WORDS else "")
         names[option.flag.help].add(option.keyword)
     assert {name: said for name, said in meanings.items() if len(said) > 1} == {}
-    assert {said: one for said, one in names.items() if len(one) > 1 and said not in SAME_WORDS} == {}
+    assert {said: item for said, item in names.items() if len(item) > 1} == {}
 
 
 def test_every_exception_is_needed() -> None:
@@ -119,7 +118,7 @@ def test_every_parameter_is_data_an_option_a_group_or_known_to_be_for_python_alo
 
 def test_the_choices_that_options_name_are_those_there_are() -> None:
     def words(kind: type[StrEnum]) -> set[str]:
-        return {one.value for one in kind}
+        return {item.value for item in kind}
 
     compared = describe(ol.compare).options
     assert set(compared["rule"].flag.choices) == words(Rule)
@@ -165,7 +164,7 @@ def _without_dashes(text: str) -> str:
         (
             ("--verify", "math"),
             {"verify": "math"},
-            "compare has no option '--verify' any more. It is '--verifier' now.",
+            "compare no longer has the option '--verify'. Use '--verifier'.",
         ),
         (("--threshold", "nan"), {"threshold": float("nan")}, "--threshold takes a number. Found --threshold nan."),
         (("--verdicts", "a", "--verifier", "math"), {"verdicts": "a", "verifier": "math"}, "Leave one out."),
@@ -186,7 +185,7 @@ def test_other_verbs_refuse_alike(tmp_path: Path) -> None:
         (problems, model, "-k", 4, "--into", tmp_path / "x"),
         lambda: ol.draw(problems, model, k=4, into=tmp_path / "x"),  # type: ignore[call-arg]
     )
-    assert said == "draw has no option '--into' any more. It is '--out' now."
+    assert said == "draw no longer has the option '--into'. Use '--out'."
     said = both(
         "certify",
         (problems, "hf:x", "--epsilon", 0.1, "--at", 9, "-o", tmp_path / "x"),
@@ -218,12 +217,12 @@ def test_other_verbs_refuse_alike(tmp_path: Path) -> None:
     ],
 )
 def test_an_old_name_is_answered_with_the_new_one(verb_name: str, old: str, new: str) -> None:
-    refused(offleash(*verb_name.split(), "x", old, "1"), f"has no option {old!r} any more. It is {new!r} now.")
+    refused(offleash(*verb_name.split(), "x", old, "1"), f"no longer has the option {old!r}. Use {new!r}.")
 
 
 def test_a_verb_that_there_is_not_is_answered_with_the_nearest_or_the_new_one() -> None:
     refused(offleash("comapre"), "offleash has no verb 'comapre'. Did you mean 'compare'?")
-    refused(offleash("ways", "a", "b"), "It is 'strategies' now.")
+    refused(offleash("ways", "a", "b"), "Use 'strategies'.")
     refused(offleash("plan", "runs/pilot"), "Type: offleash plan samples runs/pilot.")
     refused(offleash("lab", "modle"), "Did you mean 'model'?")
     refused(offleash("--jsno"), "Options follow a verb")
@@ -242,12 +241,12 @@ def test_a_field_of_a_group_may_be_given_by_itself(tmp_path: Path) -> None:
     problems, model = EXAMPLES / "problems.jsonl", f"scripted:{EXAMPLES / 'sums.json'}"
     grouped = ol.draw(problems, model, k=4, out=tmp_path / "a", decoding=Decoding("paper", max_tokens=64))
     flat = ol.draw(problems, model, k=4, out=tmp_path / "b", decoding="paper", max_tokens=64)  # type: ignore[arg-type, call-arg]
-    facts = [json.loads((one.folder / "run.json").read_text()) for one in (grouped, flat)]
+    facts = [json.loads((item.folder / "run.json").read_text()) for item in (grouped, flat)]
     assert facts[0]["draw"]["decoding"] == facts[1]["draw"]["decoding"]
     assert facts[0]["draw"]["decoding"]["max_tokens"] == 64
     with pytest.raises(ol.OffleashError, match="takes a Decoding"):
         ol.draw(problems, model, k=4, out=tmp_path / "c", decoding=3)  # type: ignore[arg-type]
-    with pytest.raises(ol.OffleashError, match="--max-tokens is no option of score"):
+    with pytest.raises(ol.OffleashError, match="score has no option --max-tokens"):
         ol.score(tmp_path / "a", model="hf:x", decoding=Decoding(max_tokens=4))
 
 

@@ -27,8 +27,8 @@ def test_a_verb_without_what_it_works_on_is_refused(verb: str) -> None:
 def test_a_comparison_keeps_the_copies_of_its_logs_also_without_its_result(tmp_path: Path) -> None:
     comparison = ol.compare(*logs(tmp_path), verifier="math", judging=ONE, replicates=200).comparison
     gc.collect()
-    found: Any = document([comparison])
-    assert found["support"]["P"] == 1
+    result: Any = document([comparison])
+    assert result["support"]["P"] == 1
 
 
 def test_flips_name_what_the_user_named_and_not_a_copy(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_results_compare_hash_and_refuse_like_the_verbs(tmp_path: Path) -> None:
     result = ol.compare(*COUNTS, replicates=200, allow=None, columns=None)  # type: ignore[arg-type, call-arg]
     with pytest.raises(ol.OffleashError, match="150 to 4,000 pixels"):
         result.figure("plane", width=10)
-    with pytest.raises(ol.OffleashError, match="no format of a report 'pdf'"):
+    with pytest.raises(ol.OffleashError, match="no report format 'pdf'"):
         result.save(tmp_path / "x.html", format="pdf")
     report = ol.report(*COUNTS, format="md", replicates=200)
     assert report.save(tmp_path / "again.md").read_text() == report.text
@@ -102,7 +102,7 @@ def test_results_compare_hash_and_refuse_like_the_verbs(tmp_path: Path) -> None:
         (("--tau", "1e999"), "Found --tau inf."),
         (("--colums", "a=b"), "Did you mean '--map'?"),
         (("--repl", "200"), "Did you mean '--replicates'?"),
-        (("--verifier", "mixed"), "Stored verdicts: --verdicts NAME."),
+        (("--verifier", "mixed"), "For stored verdicts use --verdicts NAME."),
         (("--verifer", "math"), "Did you mean '--verifier'?"),
     ],
 )

@@ -15,7 +15,7 @@ def test_counts_alone_make_a_page_that_says_what_is_missing(opened: Open, tmp_pa
         assert "counts only" in page.inner_text("#held")
         assert page.locator("#table tbody tr").count() == 60
         page.click("#table .open >> nth=0")
-        assert "no sample to show" in page.inner_text("#problem-body")
+        assert "no samples to show" in page.inner_text("#problem-body")
         page.keyboard.press("Escape")
         page.click("details.notes summary >> nth=-1")
         assert "cannot be drawn" in page.inner_text("#figures")
@@ -28,7 +28,7 @@ def test_a_text_of_five_million_letters_is_cut_in_the_page_and_said_to_be(opened
         page.click("tr[data-row='3'] .open")
         for sample in page.locator("details.sample summary").all():
             sample.click()
-        assert "letters left out; offleash view shows them" in page.inner_text("#problem-body")
+        assert "characters left out; offleash view shows them" in page.inner_text("#problem-body")
         assert "the end" in page.inner_text("#problem-body")
 
 
@@ -36,7 +36,7 @@ def test_checkpoints_stand_in_a_table_and_a_figure(opened: Open, pair: tuple[Pat
     later = make_run(tmp_path / "later", "E")
     path = write((*pair, later), tmp_path / "report.html")
     with opened(path.as_uri()) as page:
-        assert "any of 2" in page.inner_text("section:has(#steps-title)")
+        assert "union of 2" in page.inner_text("section:has(#steps-title)")
         assert page.locator("#figure-checkpoints .chart[data-drawn]").count() > 0
 
 

@@ -33,52 +33,52 @@ def test_certificates_are_compared_by_completion_by_mass_and_per_completion(worl
     assert shown.code == 0, shown.err
     for words in ("base → rl", "rule certified", "problems by completion", "problems by mass", "correct completions"):
         assert words in shown.out
-    found = offleash("compare", world / "base", world / "rl", "--replicates", "200", "--json").json
-    assert (found["schema"], found["kind"], found["epsilon"]) == (1, "certified", 0.004)
-    assert found["support"] == found["by_completion"]
-    for table in (found["by_completion"], found["by_mass"]):
+    actual = offleash("compare", world / "base", world / "rl", "--replicates", "200", "--json").json
+    assert (actual["schema"], actual["kind"], actual["epsilon"]) == (1, "certified", 0.004)
+    assert actual["support"] == actual["by_completion"]
+    for table in (actual["by_completion"], actual["by_mass"]):
         assert sum(table[cell] for cell in ("P", "E", "S", "O", "undetermined")) == 4
-    lists = found["problems"]
-    assert found["by_completion"]["P"] == sum(one["by_completion"] == "P" for one in lists)
-    above = {side: sum(one[side]["correct_completions"] for one in lists) for side in ("before", "after")}
-    completions = found["completions"]
+    lists = actual["problems"]
+    assert actual["by_completion"]["P"] == sum(item["by_completion"] == "P" for item in lists)
+    above = {side: sum(item[side]["correct_completions"] for item in lists) for side in ("before", "after")}
+    completions = actual["completions"]
     assert completions["P"] + completions["S"] == above["before"]
     assert completions["P"] + completions["E"] == above["after"]
-    low, high = found["p_correct"]["after"]
+    low, high = actual["p_correct"]["after"]
     assert 0 < low < high < 1
     other = ("--rule", "certified", "--question", "mass", "--replicates", "200", "--json")
     by_mass = offleash("compare", world / "base", world / "rl", *other).json
-    assert by_mass["support"] == found["by_mass"]
+    assert by_mass["support"] == actual["by_mass"]
 
 
 def test_a_model_against_itself_keeps_everything(world: Path) -> None:
-    found = offleash("compare", f"a={world / 'base'}", f"b={world / 'base'}", "--replicates", "200", "--json").json
-    assert (found["completions"]["E"], found["completions"]["S"]) == (0, 0)
-    assert found["completions"]["mass_kept"] == 1
-    assert (found["support"]["E"], found["support"]["S"]) == (0, 0)
+    actual = offleash("compare", f"a={world / 'base'}", f"b={world / 'base'}", "--replicates", "200", "--json").json
+    assert (actual["completions"]["E"], actual["completions"]["S"]) == (0, 0)
+    assert actual["completions"]["mass_kept"] == 1
+    assert (actual["support"]["E"], actual["support"]["S"]) == (0, 0)
 
 
 def test_a_finished_certificate_is_told_as_json_without_new_work(world: Path) -> None:
     words = ("certify", world / "problems.jsonl", f"hf:{world}/models/rl", *FEW, "-o", world / "rl", "--json")
     done = offleash(*words)
     assert done.code == 0, done.err
-    found = done.json
-    assert (found["problems"], found["certified"], found["new"]) == (4, 4, 0)
-    assert "4 problems are certified already" in done.err
-    for one in found["certificates"]:
-        total = sum(one[name] for name in ("correct", "wrong", "unread", "failed", "unexplored"))
+    actual = done.json
+    assert (actual["problems"], actual["certified"], actual["new"]) == (4, 4, 0)
+    assert "4 problems are already certified" in done.err
+    for item in actual["certificates"]:
+        total = sum(item[name] for name in ("correct", "wrong", "unread", "failed", "unexplored"))
         assert total == pytest.approx(1, abs=1e-6)
-        assert one["p_correct"][0] == one["correct"] <= one["p_correct"][1] <= 1
-    assert sorted({key for key in keys_of(found) if f"`{key}`" not in described("certify.md")}) == []
+        assert item["p_correct"][0] == item["correct"] <= item["p_correct"][1] <= 1
+    assert sorted({key for key in keys_of(actual) if f"`{key}`" not in described("certify.md")}) == []
 
 
 def test_every_key_of_the_comparison_is_described(tmp_path: Path) -> None:
     written = {"a": [((1,), "correct", 0.3)], "b": [((1,), "wrong", 0.3)]}
     folders = [certificate(tmp_path / name, written, {"a": 0.7, "b": 0.7}) for name in ("x", "y", "z")]
-    found = offleash("compare", *folders, "--replicates", "200", "--json").json
-    assert len(found["comparisons"]) == 2
+    actual = offleash("compare", *folders, "--replicates", "200", "--json").json
+    assert len(actual["comparisons"]) == 2
     known = described("certify.md") + described("json.md")
-    assert sorted({key for key in keys_of(found) if f"`{key}`" not in known}) == []
+    assert sorted({key for key in keys_of(actual) if f"`{key}`" not in known}) == []
 
 
 def test_what_cannot_be_certified_or_compared_is_refused(world: Path, tmp_path: Path) -> None:

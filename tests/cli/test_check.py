@@ -28,10 +28,10 @@ def test_faults_end_with_1_and_name_the_row(tmp_path: Path) -> None:
     assert run.code == 1
     assert "row 2, b" in run.out
     assert "Traceback" not in run.err
-    found = offleash("check", path, "--verifier", "number", "--json")
-    assert found.code == 1
-    assert found.json["accepted"] == 1
-    assert [fault["problem"] for fault in found.json["faults"]] == ["b"]
+    result = offleash("check", path, "--verifier", "number", "--json")
+    assert result.code == 1
+    assert result.json["accepted"] == 1
+    assert [fault["problem"] for fault in result.json["faults"]] == ["b"]
 
 
 def test_what_cannot_be_checked_ends_with_2(tmp_path: Path) -> None:

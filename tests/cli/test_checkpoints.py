@@ -15,7 +15,9 @@ def test_every_step_stands_at_one_k_on_the_same_problems_with_all_notes(tmp_path
     (tmp_path / "m1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     files = [tmp_path / f"m{step}.jsonl" for step in range(3)]
     document = offleash("compare", *files, "--json", "--replicates", "200").json
-    assert [(one["support"]["k"], one["runs"]["after"]["problems"]) for one in document["comparisons"]] == [(7, 9)] * 2
+    assert [
+        (comparison["support"]["k"], comparison["runs"]["after"]["problems"]) for comparison in document["comparisons"]
+    ] == [(7, 9)] * 2
     assert any("m1" in note["text"] and "no verdict" in note["text"] for note in document["notes"])
     assert any(note["left_out"] and note["rows"] == 1 for note in document["notes"])
     shown = offleash("compare", *files, "--replicates", "200").out

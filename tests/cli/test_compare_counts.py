@@ -59,7 +59,7 @@ def test_a_budget_below_n_gives_thinned_tables_that_add_up(tmp_path: Path) -> No
     assert support["k"] == 64
     assert support["P"] + support["E"] + support["S"] + support["O"] == pytest.approx(200)
     assert (support["P"] + support["S"]) / 200 == pytest.approx(document["pass_at_k"]["before"]["64"])
-    assert document["chance"]["basis"] == "64 samples of each problem at random"
+    assert document["chance"]["basis"] == "64 random samples of each problem"
 
 
 def test_different_budgets_are_cut_to_the_smaller_and_said(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_every_rule_gives_a_table_of_all_problems(rule: str) -> None:
 def test_several_runs_are_checkpoints_with_a_union() -> None:
     base, rl = COUNTS / "base.csv", COUNTS / "rl.csv"
     result = offleash("compare", base, f"step1={rl}", f"step2={base}", "--json").json
-    assert [one["runs"]["after"]["name"] for one in result["comparisons"]] == ["step1", "step2"]
+    assert [comparison["runs"]["after"]["name"] for comparison in result["comparisons"]] == ["step1", "step2"]
     assert result["support"]["S"] == 0
     assert result["union"]["k_samples_of_each"]["S"] == 0
     assert offleash("compare", base, f"step1={rl}", f"step2={base}").code == 0

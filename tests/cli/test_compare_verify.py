@@ -22,21 +22,21 @@ def log(path: Path, hits: list[list[str]], claimed: bool | None = None) -> Path:
 def test_samples_without_verdicts_are_judged_and_compared(tmp_path: Path) -> None:
     base = log(tmp_path / "base.jsonl", [["0.5", "3"], ["4", "4"]])
     rl = log(tmp_path / "rl.jsonl", [["3", "3"], ["2/4", "4"]])
-    found = offleash("compare", base, rl, "--verifier", "math", "--json").json
-    assert [found["support"][cell] for cell in "PESO"] == [0, 1, 1, 0]
-    assert [run["tool"] for run in found["verified"]] == [None, None]
-    assert found["verified"][0]["verdicts"] == {"correct": 1, "wrong": 3, "unread": 0, "failed": 0}
+    actual = offleash("compare", base, rl, "--verifier", "math", "--json").json
+    assert [actual["support"][cell] for cell in "PESO"] == [0, 1, 1, 0]
+    assert [run["tool"] for run in actual["verified"]] == [None, None]
+    assert actual["verified"][0]["verdicts"] == {"correct": 1, "wrong": 3, "unread": 0, "failed": 0}
 
 
 def test_disagreements_with_the_verdicts_of_the_tool_are_counted_and_shown(tmp_path: Path) -> None:
     base = log(tmp_path / "base.jsonl", [["0.5", "3"], ["4", "4"]], claimed=True)
     rl = log(tmp_path / "rl.jsonl", [["0.5", "0.5"], ["0.5", "0.5"]], claimed=True)
-    found = offleash("compare", base, rl, "--verifier", "math", "--json").json["verified"]
-    assert [(run["compared"], run["tool_only_correct"], run["only_now_correct"]) for run in found] == [
+    actual = offleash("compare", base, rl, "--verifier", "math", "--json").json["verified"]
+    assert [(run["compared"], run["tool_only_correct"], run["only_now_correct"]) for run in actual] == [
         (4, 3, 0),
         (4, 0, 0),
     ]
-    assert {(d["problem"], d["answer"], d["tool"], d["ours"]) for d in found[0]["differences"]} == {
+    assert {(d["problem"], d["answer"], d["tool"], d["ours"]) for d in actual[0]["differences"]} == {
         ("p0", "3", "correct", "wrong"),
         ("p1", "4", "correct", "wrong"),
     }

@@ -11,8 +11,9 @@ import pytest
 
 from offleash.api.draw import draw
 from offleash.errors import OffleashError
-from offleash.options import Decoding, describe, parsed
+from offleash.options import Decoding
 from offleash.samplers.sampler import sampling_params
+from offleash.signatures import describe, parse_value
 from tests.analyses.certificates.certified_world import certificate
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import RATES, problems_file, script
@@ -33,7 +34,7 @@ def test_from_problems_to_a_comparison(tmp_path: Path, words: list[str]) -> None
         assert "at most 1,400 samples" in run.err
         assert "problems settled" in run.out
     pair = ("compare", tmp_path / "base", tmp_path / "rl", "--replicates", "200", "--json")
-    refused(offleash(*pair), "temperature 1 and 0.5", "--allow decoding")
+    refused(offleash(*pair), "temperature 1 vs 0.5", "--allow decoding")
     compared = offleash(*pair, "--allow", "decoding")
     assert compared.code == 0, compared.err
     verified = offleash("verify", tmp_path / "base", "--jobs", "1", "--json")
@@ -43,14 +44,14 @@ def test_from_problems_to_a_comparison(tmp_path: Path, words: list[str]) -> None
 def test_the_document_says_what_was_drawn(tmp_path: Path, words: list[str]) -> None:
     run = offleash(*words, "-k", "50", "-o", tmp_path / "run", "--max-tokens", "1", "--json")
     assert run.code == 0, run.err
-    one = run.json
-    assert (one["samples"], one["new"], one["problems"], one["settled"]) == (350, 350, 7, 7)
-    assert one["reached"] is None
-    assert one["verifier"] is None
-    assert one["folder"] == str(tmp_path / "run")
-    assert one["truncated"] > 0  # "no idea" is two tokens
-    assert one["tokens"] == one["forwarded"] == 350
-    assert one["peak_memory_mb"] > 10
+    first = run.json
+    assert (first["samples"], first["new"], first["problems"], first["settled"]) == (350, 350, 7, 7)
+    assert first["reached"] is None
+    assert first["verifier"] is None
+    assert first["folder"] == str(tmp_path / "run")
+    assert first["truncated"] > 0  # "no idea" is two tokens
+    assert first["tokens"] == first["forwarded"] == 350
+    assert first["peak_memory_mb"] > 10
     again = offleash(*words, "-k", "50", "-o", tmp_path / "run", "--max-tokens", "1")
     assert "nothing to do" in again.out
     assert "offleash verify" in again.out
@@ -111,9 +112,9 @@ def test_a_model_and_a_decoding_are_made_of_the_words_of_the_command_line() -> N
         "temperature": 1.0, "top_p": 0.95, "top_k": 5, "min_p": 0.1, "max_tokens": 32768, "stop": ["a"]
     }  # fmt: skip
     settings = describe(draw).options["settings"]
-    assert parsed(settings, ["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
+    assert parse_value(settings, ["dtype=float32", "x=a=b"]) == {"dtype": "float32", "x": "a=b"}
     with pytest.raises(OffleashError, match="given twice"):
-        parsed(settings, ["a=1", "a=2"])
+        parse_value(settings, ["a=1", "a=2"])
 
 
 def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) -> None:
@@ -123,9 +124,9 @@ def test_samples_that_are_cut_are_warned_of(tmp_path: Path, words: list[str]) ->
     whole = offleash(*words, "-k", "40", "-o", tmp_path / "whole", "--max-tokens", "3")
     assert "--max-tokens" not in whole.out
     problems_file(tmp_path / "problems.jsonl", 1)
-    one = offleash(*words, "-k", "1", "-o", tmp_path / "one")
-    assert "1 sample of 1 problem\n" in one.out
-    assert "Drawing 1 problem from" in one.err
+    result = offleash(*words, "-k", "1", "-o", tmp_path / "one")
+    assert "1 sample of 1 problem\n" in result.out
+    assert "Drawing 1 problem from" in result.err
 
 
 def test_a_folder_that_is_no_run_is_named_for_what_it_is(tmp_path: Path, words: list[str]) -> None:
@@ -165,7 +166,7 @@ def test_a_draw_that_is_told_to_end_writes_what_it_has(tmp_path: Path, words: li
     said = process.stderr.read()
     assert process.wait() == 143
     process.stderr.close()
-    assert "ended by SIGTERM; nothing was lost" in said
+    assert "stopped by SIGTERM. Nothing was lost" in said
     assert "Traceback" not in said
     assert list((tmp_path / "run" / "samples").glob("*.parquet"))
 

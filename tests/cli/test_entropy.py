@@ -31,13 +31,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_two_draws_of_one_model_are_told_apart_by_nothing(runs: tuple[Path, Path]) -> None:
-    found = offleash("entropy", *runs, "--json", "--replicates", "500").json
-    assert found["schema"] == 1
-    assert found["k"] == 8
-    low, high = found["measures"]["token_entropy"]["average"]["runs"]["run1"]["difference_interval"]
+    actual = offleash("entropy", *runs, "--json", "--replicates", "500").json
+    assert actual["schema"] == 1
+    assert actual["k"] == 8
+    low, high = actual["measures"]["token_entropy"]["average"]["runs"]["run1"]["difference_interval"]
     assert low - 0.1 < 0 < high + 0.1
-    assert found["tokens"]["run0"]["source"] == "draw"
-    assert "--first 32" in found["positions"]["reasons"]["run0"]
+    assert actual["tokens"]["run0"]["source"] == "draw"
+    assert "--first 32" in actual["positions"]["reasons"]["run0"]
     shown = offleash("entropy", *runs, "--at", "4")
     assert shown.code == 0, shown.err
     assert "the first 4 samples of each" in shown.out
@@ -48,20 +48,20 @@ def test_scoring_as_the_hint_says_gives_the_positions(runs: tuple[Path, Path]) -
     hint = offleash("entropy", runs[0], "--json").json["positions"]["reasons"]["run0"]
     command = hint[hint.index("offleash score") :].split()
     assert offleash(*command[1 : command.index("computes")]).code == 0
-    found = offleash("entropy", runs[0], "--json").json["positions"]
-    assert found["samples"] == {"run0": 64}
-    places = found["places"]
+    actual = offleash("entropy", runs[0], "--json").json["positions"]
+    assert actual["samples"] == {"run0": 64}
+    places = actual["places"]
     assert places["all tokens"]["run0"]["value"] > 0
     assert 0.2 < places["held by the top 20% of tokens"]["run0"]["value"] <= 1
-    assert found["bins"]["tenth"]["bin"] == sorted(found["bins"]["tenth"]["bin"])
+    assert actual["bins"]["tenth"]["bin"] == sorted(actual["bins"]["tenth"]["bin"])
 
 
 def test_logs_have_accuracy_and_answers_and_say_what_is_missing(tmp_path: Path) -> None:
     files = [write_log(tmp_path / f"{name}.jsonl", drawn(8, 6, seed)) for seed, name in enumerate(("base", "rl"))]
-    found = offleash("entropy", *files, "--json").json
-    assert found["measures"]["accuracy"]["average"]["runs"]["base"]["value"] > 0
-    assert found["measures"]["token_entropy"]["average"]["runs"]["rl"]["value"] is None
-    assert "--texts" in found["measures"]["token_entropy"]["reasons"]["rl"]
+    actual = offleash("entropy", *files, "--json").json
+    assert actual["measures"]["accuracy"]["average"]["runs"]["base"]["value"] > 0
+    assert actual["measures"]["token_entropy"]["average"]["runs"]["rl"]["value"] is None
+    assert "--texts" in actual["measures"]["token_entropy"]["reasons"]["rl"]
     text = offleash("entropy", *files)
     assert text.code == 0
     assert "offleash import" in text.out
@@ -75,7 +75,7 @@ def test_what_cannot_be_is_refused_with_the_next_step(runs: tuple[Path, Path], t
     about = json.loads((runs[1] / "run.json").read_text(encoding="utf-8"))
     about["facts"]["decoding"] = json.dumps({"temperature": 0.6})
     (runs[1] / "run.json").write_text(json.dumps(about), encoding="utf-8")
-    refused(offleash("entropy", *runs), "temperature 1 and 0.6", "--allow decoding")
+    refused(offleash("entropy", *runs), "temperature 1 vs 0.6", "--allow decoding")
     assert (
         offleash("entropy", *runs, "--allow", "decoding", "--json").json["notes"][0]["text"].startswith("run0 and run1")
     )

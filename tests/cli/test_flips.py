@@ -27,7 +27,7 @@ def test_the_review_list_names_the_problem_the_sample_and_the_ways(tmp_path: Pat
         "verifier string@1",
         "1 problem to review",
         "p1 S → O (verifier string@1, only strict steps, without step last_number, truncated left out) gold 7",
-        "base 0: correct, answer 7 by last_number, truncated, string@1: wrong (7)",
+        "base 0: correct, answer 7 (step last_number), truncated, string@1: wrong (7)",
         "so I guess 7",
         "not tried: failed verdicts: no verdict failed",
     ):
@@ -36,17 +36,17 @@ def test_the_review_list_names_the_problem_the_sample_and_the_ways(tmp_path: Pat
 
 def test_json_holds_what_the_list_shows_and_every_key_is_described(tmp_path: Path) -> None:
     document = offleash("compare", *two_runs(tmp_path), "--verdicts", "math", "--flips", "--json", *QUICK).json
-    found = document["flips"]
-    assert found["to_review"] == 1
-    assert found["now"]["S"] == document["support"]["S"] == 1
-    first = found["problems"][0]
+    actual = document["flips"]
+    assert actual["to_review"] == 1
+    assert actual["now"]["S"] == document["support"]["S"] == 1
+    first = actual["problems"][0]
     assert (first["problem"], first["now"], first["correct"]) == ("p1", "S", {"before": 1, "after": 0})
     assert {"alternative": "truncated left out", "class": "O"} in first["under"]
     assert first["samples"][0]["others"] == [
         {"verifier": "string@1", "verdict": "wrong", "answer": "7", "reason": None},
     ]
     assert "| `flips` |" in described("json.md")
-    assert sorted({key for key in keys_of(found) if f"`{key}`" not in described("json.md")}) == []
+    assert sorted({key for key in keys_of(actual) if f"`{key}`" not in described("json.md")}) == []
     assert "flips" not in offleash("compare", *two_runs(tmp_path / "more"), "--verdicts", "math", "--json", *QUICK).json
 
 
@@ -54,9 +54,9 @@ def test_nothing_flips_is_said_with_what_was_tried(tmp_path: Path) -> None:
     world = {"p": [right(), wrong()]}
     base, rl = write_run(tmp_path / "base", world), write_run(tmp_path / "rl", world)
     text = " ".join(offleash("compare", base, rl, "--verdicts", "math", "--flips", *QUICK).out.split())
-    assert "No class changes: verifier string@1, only strict steps." in text
-    assert "1 problem changes class only when a whole strict format is not read" in text
-    assert "No problem needs a review." in text
+    assert "No class changes under: verifier string@1, only strict steps." in text
+    assert "1 problem changes class only if a whole answer format is ignored" in text
+    assert "No problem needs review." in text
 
 
 def test_logs_and_counts_are_told_what_they_lack(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_different_versions_of_a_verifier_are_pointed_out(tmp_path: Path) -> Non
 
 def test_hostile_names_and_texts_do_not_reach_the_terminal(tmp_path: Path) -> None:
     bad = "\x1b]0;owned\x07\x1b[2J\u202e [red]7"
-    one = Drawn({"math@1": "correct", "string@1": "wrong"}, f"st{bad}", "length", bad, bad * 40)
-    base = write_run(tmp_path / "base", {f"p{bad}": [one, wrong()]})
+    result = Drawn({"math@1": "correct", "string@1": "wrong"}, f"st{bad}", "length", bad, bad * 40)
+    base = write_run(tmp_path / "base", {f"p{bad}": [result, wrong()]})
     rl = write_run(tmp_path / "rl", {f"p{bad}": [wrong(), wrong()]})
     command = ("compare", base, rl, "--verdicts", "math", "--flips", *QUICK)
     shown = offleash(*command).out

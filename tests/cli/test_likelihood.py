@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, only_selected, perplexities
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import question
 from offleash.comparing.runs import compare_inputs
@@ -52,53 +52,54 @@ def test_from_two_runs_and_traces_to_a_report_in_words(runs: tuple[str, str], tr
     assert "Scoring " in result.err  # before it begins
     assert "50 external traces" in result.out
     for words in (
-        "written by base (self-generated)", "written by some", "someone else", "Correct minus wrong", "Cross-support",
+        "written by base (self-generated)", "written by some", "someone else", "correct minus wrong", "Cross-support",
         "mean over 8 problems", "KL(base || rl)", "Perplexity mixes style with substance", "1 empty trace left out",
-        "1 row repeated", "'p00' (nearest: 'p0')", "scored in overlapping windows",
+        "1 duplicate row left out", "'p00' (nearest: 'p0')", "scored in overlapping windows",
     ):  # fmt: skip
         assert words in " ".join(result.out.split()), words
     assert "\x1b" not in result.out
     last = " ".join(result.out.split("\n\n")[-1].split())
-    assert "The length of the leash, mean over problems: KL(base || rl) = " in last
+    assert "Length of the leash, mean over problems: KL(base || rl) = " in last
     shown = " ".join(result.out.split())
     assert (
-        "Perplexity per token of traces that are correct or not judged (1 not judged), written by someone else" in shown
+        "Perplexity per token of traces that are correct or have no verdict (1 without), written by someone else"
+        in shown
     )
     assert "Perplexity per token of correct traces, written by base (self-generated)" in shown
     assert "just under" not in shown
     assert " own " in shown  # k is 2, so the other's own samples say more
     again = offleash("likelihood", *runs, "--traces", traces, *FEW)
-    assert "scored already" in again.err
+    assert "already stored" in again.err
     assert "scored now" not in again.out
 
 
 def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[str, str], traces: Path) -> None:
     result = offleash("likelihood", *runs, "--traces", traces, *FEW, "--json")
     assert result.code == 0, result.err
-    one = result.json
-    assert set(one) == KEYS
-    assert (one["schema"], one["kind"], one["k"], one["first"]) == (1, "likelihood", 2, 8)
-    assert sum(one["classes"].values()) == pytest.approx(len(problems()))
-    assert one["runs"]["after"]["decoding"]["max_tokens"] == 3
-    assert one["traces"]["unknown_problems"] == [{"problem": "p00", "nearest": "p0"}]
-    assert (one["traces"]["windowed"], one["traces"]["duplicates"], one["traces"]["empty"]) == (1, 1, 1)
-    own = [group for group in one["perplexity"] if group["self_generated"]]
+    document = result.json
+    assert set(document) == KEYS
+    assert (document["schema"], document["kind"], document["k"], document["first"]) == (1, "likelihood", 2, 8)
+    assert sum(document["classes"].values()) == pytest.approx(len(problems()))
+    assert document["runs"]["after"]["decoding"]["max_tokens"] == 3
+    assert document["traces"]["unknown_problems"] == [{"problem": "p00", "nearest": "p0"}]
+    assert (document["traces"]["windowed"], document["traces"]["duplicates"], document["traces"]["empty"]) == (1, 1, 1)
+    own = [group for group in document["perplexity"] if group["self_generated"]]
     assert {group["author"] for group in own} == {"base", "rl"}
-    for group in one["perplexity"]:
+    for group in document["perplexity"]:
         assert group["perplexity"]["before"]["value"] >= 1
         assert group["problems"] <= group["traces"]
-    for row in one["cross_support"]["problems"]:
+    for row in document["cross_support"]["problems"]:
         assert row["class"] in "ES"
         assert 0 <= row["certain_bound"] <= 1
         assert row["reading"] in ("missed", "within reach", "cannot tell")
         assert row["other_drawn"] == 48
-    assert one["cross_support"]["both_runs_reason"] is None
-    assert one["cross_support"]["both_runs"]["unusable"] == {"before": 0, "after": 0}
-    assert one["cross_support"]["both_runs"]["unjudged"] == {"before": 0, "after": 0}
-    assert {group["unjudged"] for group in one["perplexity"] if group["author"] == "someone else"} == {1}
+    assert document["cross_support"]["both_runs_reason"] is None
+    assert document["cross_support"]["both_runs"]["unusable"] == {"before": 0, "after": 0}
+    assert document["cross_support"]["both_runs"]["unjudged"] == {"before": 0, "after": 0}
+    assert {group["unjudged"] for group in document["perplexity"] if group["author"] == "someone else"} == {1}
     assert {group["unjudged"] for group in own} == {0}
-    assert [found["of"] for found in one["leash"]["divergences"]] == ["before", "after"]
-    assert one["finding"].endswith(".")
+    assert [divergence["of"] for divergence in document["leash"]["divergences"]] == ["before", "after"]
+    assert document["finding"].endswith(".")
 
 
 def test_traces_of_one_problem_have_no_interval_and_the_finding_says_so(tmp_path: Path, runs: tuple[str, str]) -> None:
@@ -106,14 +107,14 @@ def test_traces_of_one_problem_have_no_interval_and_the_finding_says_so(tmp_path
     for number, problem in enumerate(problems()["problem"]):
         file = tmp_path / f"{number}.jsonl"
         file.write_text(json.dumps({"problem": problem, "text": "a b", "author": "x"}) + "\n")
-        one = offleash("likelihood", *runs, "--traces", file, *FEW, "--json").json
-        (group,) = (group for group in one["perplexity"] if not group["self_generated"])
+        document = offleash("likelihood", *runs, "--traces", file, *FEW, "--json").json
+        (group,) = (group for group in document["perplexity"] if not group["self_generated"])
         assert group["log_ratio"]["interval"] == [None, None]
-        cells[group["class"]] = one["finding"]
+        cells[group["class"]] = document["finding"]
         if len(cells.keys() & set("ESO")):
             break
     (cell,) = cells.keys() & set("ESO")
-    assert f"the traces of x on {cell} likelier" in cells[cell]
+    assert f"The traces of x on {cell} are likelier" in cells[cell]
     assert cells[cell].endswith("; one problem, so no interval.")
     assert "holds 0" not in cells[cell]
 
@@ -137,11 +138,11 @@ def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_pa
     model, few = f"hf:{tiny.models['before']}", question(replicates=200)
     for chosen, kinds in ((("--only", "correct"), {CORRECT}), (("--first", "3"), {CORRECT, ALL_SAMPLES})):
         assert offleash("score", drawn[0], "--model", model, *chosen).code == 0
-        (one,), _ = compare_inputs(drawn, None, few)
-        found = perplexities(detail(one))
-        assert {spread.traces for spread in found} == kinds
-        assert len(only_chosen(found)) == 2 - len(kinds)
-    assert sum(spread.samples for spread in found if spread.traces == ALL_SAMPLES) == 3 * len(problems())
+        (first,), _ = compare_inputs(drawn, None, few)
+        result = perplexities(detail(first))
+        assert {spread.traces for spread in result} == kinds
+        assert len(only_selected(result)) == 2 - len(kinds)
+    assert sum(spread.samples for spread in result if spread.traces == ALL_SAMPLES) == 3 * len(problems())
 
 
 def test_runs_at_other_temperatures_are_compared_only_when_that_is_allowed(

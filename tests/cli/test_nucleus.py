@@ -24,18 +24,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path) -> None:
     done = offleash("nucleus", world / "cert", "--top-p", "0.6,0.9", "--json")
     assert done.code == 0, done.err
-    (found,) = done.json["certificates"]
-    assert (done.json["schema"], found["problems"], found["temperature"]) == (1, 4, 1)
-    first, second = found["cuts"]
+    (actual,) = done.json["certificates"]
+    assert (done.json["schema"], actual["problems"], actual["temperature"]) == (1, 4, 1)
+    first, second = actual["cuts"]
     assert first["removed_completions"] > second["removed_completions"]
-    assert first["removed"]["value"] == pytest.approx(sum(one["removed"]["0.6"] for one in found["by_problem"]) / 4)
-    assert first["removed_bounds"][1] == pytest.approx(first["removed_bounds"][0] + found["unknown"])
-    assert first["emptied"] == sum(one["left"]["0.6"] == 0 < one["correct_completions"] for one in found["by_problem"])
+    assert first["removed"]["value"] == pytest.approx(
+        sum(problem["removed"]["0.6"] for problem in actual["by_problem"]) / 4
+    )
+    assert first["removed_bounds"][1] == pytest.approx(first["removed_bounds"][0] + actual["unknown"])
+    assert first["emptied"] == sum(
+        problem["left"]["0.6"] == 0 < problem["correct_completions"] for problem in actual["by_problem"]
+    )
     known = described("decoding.md") + described("json.md") + described("certify.md")
-    assert sorted({key for key in keys_of(found) if f"`{key}`" not in known}) == []
+    assert sorted({key for key in keys_of(actual) if f"`{key}`" not in known}) == []
     text = offleash("nucleus", world / "cert", "--top-p", "0.6,0.9", "--temperature", "0.8")
     assert text.code == 0, text.err
-    for word in ("temperature 0.8 (certified at 1)", "problems", "to exactly zero", "however large k is"):
+    for word in ("temperature 0.8 (certified at 1)", "problems", "of exactly zero", "however large k is"):
         assert word in " ".join(text.out.split())
     assert "epsilon" not in text.out  # it bounds nothing at another temperature
     assert "epsilon" in offleash("nucleus", world / "cert", "--top-p", "0.6").out
@@ -46,7 +50,7 @@ def test_what_top_p_cuts_off_is_told_in_a_table_in_words_and_as_json(world: Path
 def test_settings_are_honoured_with_and_without_a_model(world: Path) -> None:
     asked = ("nucleus", world / "cert", "--top-p", "0.6", "--json")
     plain, other = (offleash(*asked, *more).json for more in ((), ("--set", "rows=7", "--raw")))  # no template here
-    (there,), (here,) = (found["certificates"][0]["cuts"] for found in (plain, other))
+    (there,), (here,) = (item["certificates"][0]["cuts"] for item in (plain, other))
     assert here["removed_completions"] == there["removed_completions"]
     refused(offleash(*asked, "--set", "rows=none"), "--set rows=", "'none'")
     refused(offleash(*asked, "--model", f"hf:{world}/model", "--set", "rows=none"), "'none'")

@@ -115,7 +115,7 @@ def test_logs_with_an_equals_sign_in_their_names_are_read(tmp_path: Path) -> Non
 def test_a_smaller_k_is_explained_beside_the_tiles_and_in_the_table(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert offleash("report", *pair, "--at", "4", "-o", tmp_path / "r.html", *FEW).code == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "means over all choices of k of them" in page
+    assert "averages over all subsets of k of them" in page
     about = json.loads(page.partition('id="about">')[2].partition("</script>")[0])
     assert about["k"] == 4
     assert about["problems"]["first"][0][:4] == [4, 4, 0, 0]
@@ -137,7 +137,7 @@ def test_checkpoints_per_answer_have_no_pass_at_k_and_no_union(pair: tuple[Path,
     done = offleash("report", *pair, later, "--per", "answer", "-o", tmp_path / "r.html", *FEW)
     assert done.code == 0, done.err
     table = (tmp_path / "r.html").read_text(encoding="utf-8").partition("steps-title")[2].partition("</table>")[0]
-    assert "any of 2" not in table
+    assert "union of 2" not in table
     assert "pass@" not in table
 
 

@@ -38,15 +38,15 @@ def test_a_file_of_rows_gives_one_line_of_sums_a_row_in_the_same_order(tmp_path:
     )
     result = offleash("score", file, "--model", model, "--json")
     assert result.code == 0, result.err
-    found = [json.loads(line) for line in result.out.splitlines()]
-    assert [row["id"] for row in found] == ["x", 2, 7, [1], "\ud800"]
-    assert [row["tokens"] for row in found] == [3, 4, 0, 99, 2]
-    assert all(set(row) >= SUMS for row in found)
-    assert found[1]["logprob_raw"] < found[0]["logprob_raw"]
-    assert found[0]["logprob_sampled"] == found[0]["logprob_raw"]
-    assert (found[2]["logprob_raw"], found[2]["perplexity"]) == (0, None)
-    assert found[3]["logprob_raw"] < 0
-    assert [row.get("windows") for row in found] == [None, None, None, 3, None]
+    actual = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["id"] for row in actual] == ["x", 2, 7, [1], "\ud800"]
+    assert [row["tokens"] for row in actual] == [3, 4, 0, 99, 2]
+    assert all(set(row) >= SUMS for row in actual)
+    assert actual[1]["logprob_raw"] < actual[0]["logprob_raw"]
+    assert actual[0]["logprob_sampled"] == actual[0]["logprob_raw"]
+    assert (actual[2]["logprob_raw"], actual[2]["perplexity"]) == (0, None)
+    assert actual[3]["logprob_raw"] < 0
+    assert [row.get("windows") for row in actual] == [None, None, None, 3, None]
 
 
 def test_columns_of_other_names_are_mapped(tmp_path: Path, model: str) -> None:
@@ -61,9 +61,9 @@ def test_columns_of_other_names_are_mapped(tmp_path: Path, model: str) -> None:
 def test_a_token_that_the_decoding_leaves_out_is_told_in_json_that_has_no_infinity(tmp_path: Path, model: str) -> None:
     file = rows(tmp_path / "traces.jsonl", *({"prompt": "a b", "text": text} for text in "abcd"))
     result = offleash("score", file, "--model", model, "--json", "--temperature", "0")
-    found = [json.loads(line) for line in result.out.splitlines()]
-    assert sum(row.get("left_out", False) for row in found) >= 3
-    assert all((row["logprob_sampled"] is None) == row.get("left_out", False) for row in found)
+    actual = [json.loads(line) for line in result.out.splitlines()]
+    assert sum(row.get("left_out", False) for row in actual) >= 3
+    assert all((row["logprob_sampled"] is None) == row.get("left_out", False) for row in actual)
     assert "cannot draw" in offleash("score", file, "--model", model, "--temperature", "0").out
 
 
@@ -123,8 +123,8 @@ def test_what_a_run_lacks_is_told_before_a_model_is_loaded(tmp_path: Path) -> No
 def test_a_name_under_which_scores_would_not_stand_is_refused(tmp_path: Path) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
     for name in ("..", "", "a b/ü\nc", "x-"):
-        found = offleash("score", run, "--model", "hf:/no/such/model", f"--name={name}")
-        refused(found, f"found {name!r}", "letters from A to Z, digits and _.@+-")
+        result = offleash("score", run, "--model", "hf:/no/such/model", f"--name={name}")
+        refused(result, f"found {name!r}", "letters A to Z, digits and _.@+-")
     file = rows(tmp_path / "traces.jsonl", {"prompt": "a", "text": "b"})
     refused(offleash("score", file, "--model", "hf:/no/such/model", "--name="), "--name")
 
@@ -148,12 +148,12 @@ def test_a_run_is_scored_and_split_by_verdict(tmp_path: Path, model: str) -> Non
     assert offleash("verify", run, "--jobs", "1", "--no-cache").code == 0
     result = offleash("score", run, "--model", model, "--json", "--name", "mine")
     assert result.code == 0, result.err
-    (found,) = result.json["runs"]
-    assert found["new"] == 6
-    assert found["scores"].endswith("scores/mine")
-    assert set(found["groups"]) == {"all", "correct", "wrong", "unread"}
-    assert found["groups"]["all"]["perplexity"] > 1
-    assert found["groups"]["unread"]["logprob_spread"] is None  # of one sample
+    (actual,) = result.json["runs"]
+    assert actual["new"] == 6
+    assert actual["scores"].endswith("scores/mine")
+    assert set(actual["groups"]) == {"all", "correct", "wrong", "unread"}
+    assert actual["groups"]["all"]["perplexity"] > 1
+    assert actual["groups"]["unread"]["logprob_spread"] is None  # of one sample
     text = offleash("score", run, "--model", model, "--name", "mine")
     assert "0 scored now" in text.out
     assert "correct" in text.out
@@ -180,7 +180,7 @@ def test_a_run_without_texts_cannot_be_scored_and_no_model_is_loaded(tmp_path: P
     samples = pl.DataFrame({"problem": ["a"], "index": [0], "text": ["b"]})
     with create_run(tmp_path / "run", "run", pl.DataFrame({"problem": ["a"]}), {}) as run:
         run.write_samples(samples)
-    refused(offleash("score", tmp_path / "run", "--model", model), "no texts of its problems", "jsonl")
+    refused(offleash("score", tmp_path / "run", "--model", model), "no problem texts", "jsonl")
     with create_run(tmp_path / "bare", "bare", pl.DataFrame({"problem": ["a"], "question": ["a"]}), {}) as run:
         run.write_verdicts("v", pl.DataFrame({"problem": ["a"], "index": [0], "verdict": ["correct"]}))
-    refused(offleash("score", tmp_path / "bare", "--model", model), "no texts of samples")
+    refused(offleash("score", tmp_path / "bare", "--model", model), "no sample texts")

@@ -33,19 +33,19 @@ def test_strategies_are_reported_in_words_tables_and_samples(runs: tuple[Path, P
 def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]) -> None:
     result = offleash("strategies", *runs, "--by", "steps", "--json", "--at", "4", "--show", "1", "--jobs", "1")
     assert result.code == 0, result.err
-    found = result.json
-    assert (found["schema"], found["kind"], found["k"], found["problems"]) == (1, "ways", 4, 2)
-    assert found["by"]["identity"] == "steps@1"
-    assert found["coverage"]["after"] == {"correct": 20, "read": 19, "failed": 0, "new": 20, "trouble": ""}
-    assert found["redraw"]["redraw_SRR"] is not None
+    actual = result.json
+    assert (actual["schema"], actual["kind"], actual["k"], actual["problems"]) == (1, "ways", 4, 2)
+    assert actual["by"]["identity"] == "steps@1"
+    assert actual["coverage"]["after"] == {"correct": 20, "read": 19, "failed": 0, "new": 20, "trouble": ""}
+    assert actual["redraw"]["redraw_SRR"] is not None
     for basis in ("drawn", "correct"):
         for name in ("ways", "ways_redraw", "ways_excess", "mass", "mass_redraw", "mass_excess"):
-            low, high = found["novelty"][basis][name]["interval"]
-            assert low <= found["novelty"][basis][name]["value"] <= high
-        assert found["richness"][basis]["difference"]["value"] < 0
-    (lost,) = found["lost"]
+            low, high = actual["novelty"][basis][name]["interval"]
+            assert low <= actual["novelty"][basis][name]["value"] <= high
+        assert actual["richness"][basis]["difference"]["value"] < 0
+    (lost,) = actual["lost"]
     assert (lost["way"], lost["problem"], lost["seen"]) == ("3*5", "p", {"before": 4, "after": 0})
-    assert found["new"] == []
+    assert actual["new"] == []
 
 
 def test_a_users_function_names_the_strategies(runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -73,7 +73,9 @@ def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
     bare = tmp_path / "bare.jsonl"
     bare.write_text("".join(json.dumps({"problem": "p", "correct": True}) + "\n" for _ in range(4)))
     refused(
-        offleash("strategies", logs[0], bare, "--by", "steps", *mapped[:2], *mapped[4:]), "keeps no texts", "--map text"
+        offleash("strategies", logs[0], bare, "--by", "steps", *mapped[:2], *mapped[4:]),
+        "has no sample texts",
+        "--map text",
     )
 
 
@@ -90,7 +92,7 @@ def test_what_cannot_be_read_is_refused_with_the_next_step(runs: tuple[Path, Pat
     refused(offleash("strategies", base, rl, "--by", "program"), "none of the correct samples", "--by")
     refused(offleash("strategies", base, rl, "--by", "steps", "--at", "99"), "99", "smaller --at")
     rewrite_budget(rl, Budget(10, until=5))
-    refused(offleash("strategies", base, rl, "--by", "steps"), "stopped at success 5", "without --until")
+    refused(offleash("strategies", base, rl, "--by", "steps"), "drawn with --until 5", "without --until")
 
 
 def test_runs_without_strategies_are_refused_for_what_they_are(runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -102,21 +104,21 @@ def test_runs_without_strategies_are_refused_for_what_they_are(runs: tuple[Path,
         document = json.loads((folder / "run.json").read_text())
         document["facts"] = {**document["facts"], "decoding": json.dumps({"temperature": heat})}
         (folder / "run.json").write_text(json.dumps(document))
-    refused(offleash("strategies", base, rl, "--by", "steps"), "temperature 1 and 0.6", "--allow decoding")
+    refused(offleash("strategies", base, rl, "--by", "steps"), "temperature 1 vs 0.6", "--allow decoding")
     assert not (base / "strategies").exists()  # refused before the work
     result = offleash("strategies", base, rl, "--by", "steps", "--allow", "decoding", "--json", "--jobs", "1")
     assert result.code == 0, result.err
-    assert any("temperature 1 and 0.6" in note["text"] for note in result.json["notes"])
+    assert any("temperature 1 vs 0.6" in note["text"] for note in result.json["notes"])
 
 
 def test_a_run_that_is_read_worse_is_named_first_and_its_sure_losses_are_withheld(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     blurred = solved_run(tmp_path / "blurred", {"p": [SUM] * 5 + [WORDS] * 5, "q": [SUM] * 10})
-    found = offleash("strategies", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
-    assert found["finding"].startswith("Caution:")
-    assert found["certain"]["lost_at_least"] is found["certain"]["new_at_least"] is None
-    assert "100.0% of base and 75.0% of blurred" in found["certain"]["reason"]
+    actual = offleash("strategies", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
+    assert actual["finding"].startswith("Caution:")
+    assert actual["certain"]["lost_at_least"] is actual["certain"]["new_at_least"] is None
+    assert "100.0% of base and 75.0% of blurred" in actual["certain"]["reason"]
     told = offleash("strategies", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json
     assert told["certain"] == {"lost_at_least": 0, "new_at_least": 0, "reason": None}
     assert told["coverage"]["before"]["new"] == 20

@@ -30,28 +30,28 @@ def test_a_study_is_its_parts_in_one_command(tmp_path: Path, words: list[str], u
         assert offleash("verify", tmp_path / "base", tmp_path / "rl", "--jobs", "1").code == 0
     parts = offleash("compare", tmp_path / "base", tmp_path / "rl", "--json").json
     assert whole.json["support"] == parts["support"]
-    assert [one["samples"] for one in whole.json["drawn"]] == [one["new"] for one in whole.json["drawn"]]
+    assert [run["samples"] for run in whole.json["drawn"]] == [run["new"] for run in whole.json["drawn"]]
     again = offleash(*words, "-k", "300", "--until", until, "-o", tmp_path / "study", "--json")
-    assert [one["new"] for one in again.json["drawn"]] == [0, 0]
+    assert [run["new"] for run in again.json["drawn"]] == [0, 0]
     assert again.json["support"] == parts["support"]
 
 
 def test_the_cost_is_said_first_and_a_dry_run_does_nothing(tmp_path: Path, words: list[str]) -> None:
     dry = offleash(*words, "-k", "100", "--until", "5", "-o", tmp_path / "study", "--dry-run", "--json")
     assert dry.json == {"problems": 7, "k": 100, "until": 5, "least": 70, "most": 1400, "tokens": 4096}
-    assert "70 samples if all were correct, 1,400 if none were" in dry.err
+    assert "70 samples if all are correct, 1,400 if none are" in dry.err
     assert not (tmp_path / "study").exists()
 
 
 def test_a_model_compared_with_itself_is_drawn_with_two_seeds(tmp_path: Path, words: list[str]) -> None:
     words[3] = words[2]
-    found = offleash(*words, "-k", "200", "-o", tmp_path / "study", "--json")
-    assert found.code == 0, found.err
-    first, second = (one["seed"] for one in found.json["drawn"])
+    result = offleash(*words, "-k", "200", "-o", tmp_path / "study", "--json")
+    assert result.code == 0, result.err
+    first, second = (run["seed"] for run in result.json["drawn"])
     assert first == 0
     assert second > 2**32, "a hash: the seeds next to it are those of other studies"
     following = offleash(*words, "-k", "200", "--seed", "1", "-o", tmp_path / "next", "--json")
-    assert not {first, second} & {one["seed"] for one in following.json["drawn"]}
+    assert not {first, second} & {run["seed"] for run in following.json["drawn"]}
     same = offleash("draw", words[1], words[2], "-k", "200", "-o", tmp_path / "copy")
     assert same.code == 0, same.err
     assert offleash("verify", tmp_path / "copy", "--jobs", "1").code == 0
@@ -59,11 +59,11 @@ def test_a_model_compared_with_itself_is_drawn_with_two_seeds(tmp_path: Path, wo
 
 
 def test_missing_samples_are_told_and_nothing_is_compared(tmp_path: Path, words: list[str]) -> None:
-    found = offleash(*words, "-k", "2000", "-o", tmp_path / "study", "--set", "fail=0.2", "--json")
-    assert found.code == 1
-    assert "support" not in found.json
-    assert found.json["drawn"][0]["missing"] > 0
-    assert "Run the same command again" in found.err
+    result = offleash(*words, "-k", "2000", "-o", tmp_path / "study", "--set", "fail=0.2", "--json")
+    assert result.code == 1
+    assert "support" not in result.json
+    assert result.json["drawn"][0]["missing"] > 0
+    assert "Run the same command again" in result.err
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])
@@ -103,10 +103,10 @@ def test_a_folder_that_does_not_fit_is_refused_before_the_other_is_drawn(tmp_pat
 
 
 def test_the_next_step_of_a_draw_is_no_step_of_a_study(tmp_path: Path, words: list[str]) -> None:
-    found = offleash(*words, "-k", "20", "-o", tmp_path / "study")
-    assert found.code == 0, found.err
-    assert "140 samples of 7 problems" in found.err
-    assert "next:" not in found.err
+    result = offleash(*words, "-k", "20", "-o", tmp_path / "study")
+    assert result.code == 0, result.err
+    assert "140 samples of 7 problems" in result.err
+    assert "next:" not in result.err
 
 
 def test_problems_that_cannot_be_drawn_are_left_out_of_the_comparison(tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_problems_that_cannot_be_drawn_are_left_out_of_the_comparison(tmp_path: 
     models = [f"hf:{tiny_model(tmp_path / str(seed), seed=seed)}" for seed in (0, 1)]
     words = ["study", str(problems), *models, "-k", "20", "--max-tokens", "4", "--jobs", "1", "--verifier", "string"]
     for more in ([], ["--until", "3"]):
-        found = offleash(*words, *more, "-o", tmp_path / f"study{len(more)}", "--json")
-        assert found.code == 1, found.err
-        assert sum(found.json["support"][cell] for cell in "PESO") == pytest.approx(2)
-        assert "the model's context is 64" in found.err
-        assert "lower --max-tokens or use another model" in found.err
+        result = offleash(*words, *more, "-o", tmp_path / f"study{len(more)}", "--json")
+        assert result.code == 1, result.err
+        assert sum(result.json["support"][cell] for cell in "PESO") == pytest.approx(2)
+        assert "the model's context is 64" in result.err
+        assert "lower --max-tokens or use another model" in result.err
 
 
 def test_a_study_of_real_models_runs_from_end_to_end(tmp_path: Path) -> None:
@@ -131,14 +131,14 @@ def test_a_study_of_real_models_runs_from_end_to_end(tmp_path: Path) -> None:
     ]
     problems.write_text("\n".join(rows))
     models = [f"hf:{tiny_model(tmp_path / str(seed), seed=seed)}" for seed in (0, 1)]
-    found = offleash(
+    result = offleash(
         "study", problems, *models, "-k", "200", "--until", "3", "--max-tokens", "4", "--jobs", "1",
         "-o", tmp_path / "study", "--json",
     )  # fmt: skip
-    assert found.code == 0, found.err
-    change = found.json["support"]
+    assert result.code == 0, result.err
+    change = result.json["support"]
     assert sum(change[cell] for cell in "PESO") == pytest.approx(len(GOLD))
-    assert found.json["drawn"][0]["forwarded"] < found.json["drawn"][0]["tokens"]
+    assert result.json["drawn"][0]["forwarded"] < result.json["drawn"][0]["tokens"]
     assert offleash("fsck", tmp_path / "study" / "base", tmp_path / "study" / "rl").code == 0
 
 

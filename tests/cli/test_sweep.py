@@ -41,20 +41,20 @@ def test_two_models_are_swept_and_what_is_told_is_described(world: Path, tmp_pat
     asked = words(world, "--temperature", "0.7,1", "--figure", tmp_path / "sweep.svg", "-o", tmp_path / "runs")
     done = offleash(*asked, "--json")
     assert done.code == 0, done.err
-    found = done.json
-    assert (found["schema"], found["k"], found["problems"]) == (1, 24, 9)
-    assert list(found["models"]) == ["old", "new"]
+    actual = done.json
+    assert (actual["schema"], actual["k"], actual["problems"]) == (1, 24, 9)
+    assert list(actual["models"]) == ["old", "new"]
     order = [("old", 0.7), ("new", 0.7), ("old", 1), ("new", 1)]
-    assert [(one["model"], one["temperature"]) for one in found["points"]] == order
-    for one in found["changes"]:
-        assert sum(one["support"][cell] for cell in "PESO") == 9
+    assert [(point["model"], point["temperature"]) for point in actual["points"]] == order
+    for change in actual["changes"]:
+        assert sum(change["support"][cell] for cell in "PESO") == 9
     assert (tmp_path / "runs" / "old" / "t0.7-p1" / "run.json").is_file()
     assert (tmp_path / "sweep.svg").read_text().startswith("<svg")
-    assert undescribed(found) == []
+    assert undescribed(actual) == []
     text = offleash(*asked)
     assert text.code == 0, text.err
     assert "…" not in text.out
-    for word in ("old → new", "at equal decoding", "Each at its own best decoding", "all samples were drawn before"):
+    for word in ("old → new", "at equal decoding", "Each at its own best decoding", "no new samples drawn"):
         assert word in " ".join(text.out.split())
     compared = offleash("compare", tmp_path / "runs/old/t0.7-p1", tmp_path / "runs/new/t1-p1")
     refused(compared, "--allow decoding")
@@ -63,12 +63,12 @@ def test_two_models_are_swept_and_what_is_told_is_described(world: Path, tmp_pat
 def test_two_models_are_matched_in_entropy_and_what_is_told_is_described(world: Path, tmp_path: Path) -> None:
     done = offleash(*words(world, "--match", "--figure", tmp_path / "match.svg", "-o", tmp_path / "runs", "--json"))
     assert done.code == 0, done.err
-    (found,) = done.json["matched"]
-    assert found["matched_temperature"] > found["temperature"] == 1
-    low, high = found["matched_interval"]
-    assert low <= found["matched_temperature"] <= high
-    assert found["matched"]["support"]["S"] == found["recovered"]["lost_matched"]
-    assert "of the loss goes away" in done.json["finding"]
+    (actual,) = done.json["matched"]
+    assert actual["matched_temperature"] > actual["temperature"] == 1
+    low, high = actual["matched_interval"]
+    assert low <= actual["matched_temperature"] <= high
+    assert actual["matched"]["support"]["S"] == actual["recovered"]["lost_matched"]
+    assert "Matching entropy alone removes" in done.json["finding"]
     assert "as at 1" in (tmp_path / "match.svg").read_text()
     assert undescribed(done.json) == []
 
@@ -94,7 +94,7 @@ def test_one_model_is_swept_over_top_p(world: Path, tmp_path: Path) -> None:
     asked = ("sweep", world / "problems.jsonl", model, "--temperature", "1", "--top-p", "1,0.5", *FEW)
     done = offleash(*asked, "-o", tmp_path / "runs", "--figure", tmp_path / "p.svg", "--json")
     assert done.code == 0, done.err
-    assert [one["top_p"] for one in done.json["points"]] == [1, 0.5]
+    assert [point["top_p"] for point in done.json["points"]] == [1, 0.5]
     assert (done.json["changes"], done.json["best"], done.json["matched"]) == ([], None, [])
     assert done.json["points"][1]["pass_at_k"]["value"] < done.json["points"][0]["pass_at_k"]["value"]
     assert ">top-p<" in (tmp_path / "p.svg").read_text()

@@ -33,8 +33,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
             patch.setattr(room, "SEEDS", 2)
         mechanism = mechanisms.mechanism
         patch.setattr(mechanisms, "mechanism", lambda method, name, seed: mechanism(method, name, seed, 2))
-        found = mechanisms.examine(1)
-        patch.setattr(mechanisms, "examine", lambda seed, tell: found)  # once for all calls: it is the work
+        result = mechanisms.examine(1)
+        patch.setattr(mechanisms, "examine", lambda seed, tell: result)  # once for all calls: it is the work
         shown = offleash("theory", "--figures", folder / "new")
         told = offleash("theory", "--json", "--seed", "1")
         (folder / "taken" / f"mechanism-{next(iter(mechanisms.CELLS)).replace(' ', '-')}.svg").mkdir(parents=True)
@@ -48,21 +48,26 @@ def test_the_table_names_every_statement_its_verdict_and_its_evidence(results: R
     for word in ("C.3", "C.6", "tail-miss", "holds only if", "fails", "0.5553", "2.3901", "REINFORCE", "GRPO", "both"):
         assert word in shown.out
     assert "Counterexample (problem 1:" in " ".join(shown.out.split())
-    assert "Of 6 statements 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
+    assert "Of 6 statements, 4 hold, 1 holds only under a condition and 1 fails" in " ".join(shown.out.split())
 
 
 def test_the_document_is_a_list_of_statement_verdict_and_evidence(results: Results) -> None:
     told = results[1]
     assert told.code == 0, told
     document: Any = told.json
-    for one in document:
-        assert set(one) >= KEYS
-        assert one["verdict"] in ("holds", "holds only if", "fails", *(["not resolved"] if "mechanism" in one else []))
-        assert all(isinstance(one[key], str) and one[key] for key in KEYS)
-        assert one["seed"] == 1
-    assert len({one["statement"] for one in document}) == len(document) == 6 + 8 + 1
-    for one in document[:6]:
-        assert (one["condition"] is not None) == (one["verdict"] == "holds only if")
+    for item in document:
+        assert set(item) >= KEYS
+        assert item["verdict"] in (
+            "holds",
+            "holds only if",
+            "fails",
+            *(["not resolved"] if "mechanism" in item else []),
+        )
+        assert all(isinstance(item[key], str) and item[key] for key in KEYS)
+        assert item["seed"] == 1
+    assert len({item["statement"] for item in document}) == len(document) == 6 + 8 + 1
+    for item in document[:6]:
+        assert (item["condition"] is not None) == (item["verdict"] == "holds only if")
     assert {(cell["method"], cell["mechanism"]) for cell in document[6:14]} == {
         (method, name) for method in ("reinforce", "grpo") for name in mechanisms.CELLS
     }
@@ -98,7 +103,7 @@ def test_interrupted_it_says_that_it_begins_anew(monkeypatch: pytest.MonkeyPatch
     stopped = offleash("theory")
     assert stopped.code == 130
     assert "run it again" in stopped.err
-    assert "nothing was lost" not in stopped.err
+    assert "Nothing was lost" not in stopped.err
 
 
 @pytest.mark.slow
@@ -106,5 +111,5 @@ def test_the_whole_of_it_takes_less_than_a_minute_of_one_core() -> None:
     begun = time.process_time()
     told: Any = offleash("theory", "--json").json
     assert time.process_time() - begun < 60
-    assert [one["statement"] for one in told[: len(STATEMENTS)]] == list(STATEMENTS)
+    assert [item["statement"] for item in told[: len(STATEMENTS)]] == list(STATEMENTS)
     assert len(told) == len(STATEMENTS) + 8 + 1

@@ -38,9 +38,9 @@ def recipe(tmp_path: Path, base: Path) -> Path:
 
 
 def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Path) -> None:
-    found = json.loads(run("train", str(recipe), "-o", str(tmp_path / "out"), "--json"))
-    assert found["steps"] == 2
-    assert (Path(found["model"]) / "model.safetensors").is_file()
+    result = json.loads(run("train", str(recipe), "-o", str(tmp_path / "out"), "--json"))
+    assert result["steps"] == 2
+    assert (Path(result["model"]) / "model.safetensors").is_file()
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 2
     more = json.loads(run("train", str(recipe), "steps=3", "-o", str(tmp_path / "out"), "--json"))
     assert (more["steps"], more["resumed"]) == (3, 2)
@@ -54,8 +54,8 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
         ("method.clp=0.1", "Did you mean 'clip'"),
         ("optimizer.rat=1", "Did you mean 'optimizer.rate'"),
         ("steps=0", "steps must be a whole number of 1 or more; found 0"),
-        ("model=vllm:x", "Only models of transformers can be trained"),
-        ("method=mixed_policy", "Name a JSONL"),
+        ("model=vllm:x", "Only transformers models can be trained"),
+        ("method=mixed_policy", "Give a JSONL"),
         ("traces=nowhere.jsonl", "There is no file nowhere.jsonl"),
     ],
 )
@@ -74,8 +74,8 @@ def test_problems_and_traces_of_the_lab_serve_a_method_that_learns_from_outside(
     solved = json.loads(run("lab", "traces", "countdown", "--problems", str(asked), "-o", str(traces), "--json"))
     assert solved["traces"] >= 12
     words = ["method=mixed_policy", f"problems={asked}", f"traces={traces}"]
-    found = json.loads(run("train", str(recipe), *words, "-o", str(tmp_path / "mixed"), "--json"))
-    assert found["steps"] == 2
+    result = json.loads(run("train", str(recipe), *words, "-o", str(tmp_path / "mixed"), "--json"))
+    assert result["steps"] == 2
 
 
 def test_a_base_is_pretrained_and_drawn_from(tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ def test_a_file_of_rows_gives_one_verdict_a_line_in_the_same_order(tmp_path: Pat
     )
     result = offleash("verify", file, "--verifier", "math", "--json")
     assert result.code == 0, result.err
-    found = [json.loads(line) for line in result.out.splitlines()]
-    assert [row["id"] for row in found] == ["b", "a", 3, "bomb"]
-    assert [row["verdict"] for row in found] == ["correct", "wrong", "unread", "failed"]
-    assert [row["step"] for row in found] == ["boxed", "boxed", "unfinished", "boxed"]
-    assert found[0]["answer"] == "0.5"
-    assert all(row["seconds"] >= 0 for row in found)
-    assert "tower" in found[3]["reason"]
+    actual = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["id"] for row in actual] == ["b", "a", 3, "bomb"]
+    assert [row["verdict"] for row in actual] == ["correct", "wrong", "unread", "failed"]
+    assert [row["step"] for row in actual] == ["boxed", "boxed", "unfinished", "boxed"]
+    assert actual[0]["answer"] == "0.5"
+    assert all(row["seconds"] >= 0 for row in actual)
+    assert "tower" in actual[3]["reason"]
 
 
 def test_marks_of_windows_and_empty_texts_are_read(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_marks_of_windows_and_empty_texts_are_read(tmp_path: Path) -> None:
     file.write_bytes(
         b'\xef\xbb\xbf{"id": 1, "gold": "5", "text": "\\\\boxed{5}"}\r\n\r\n{"id": 2, "gold": "5", "text": null}\r\n'
     )
-    found = [json.loads(line) for line in offleash("verify", file, "--verifier", "math", "--json").out.splitlines()]
-    assert [row["verdict"] for row in found] == ["correct", "unread"]
+    actual = [json.loads(line) for line in offleash("verify", file, "--verifier", "math", "--json").out.splitlines()]
+    assert [row["verdict"] for row in actual] == ["correct", "unread"]
 
 
 def test_a_row_whose_gold_cannot_be_read_fails_and_the_others_are_judged(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_numbers_of_the_file_are_taken_digit_for_digit(tmp_path: Path) -> None:
         '{"id": 2.5, "gold": 1e5, "text": "\\\\boxed{1e5}", "details": {"relative": 0.05}}',
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
-    found = [json.loads(line) for line in offleash("verify", file, "--verifier", "string", "--json").out.splitlines()]
-    assert [(row["id"], row["verdict"]) for row in found] == [(1, "correct"), (2.5, "correct")]
+    actual = [json.loads(line) for line in offleash("verify", file, "--verifier", "string", "--json").out.splitlines()]
+    assert [(row["id"], row["verdict"]) for row in actual] == [(1, "correct"), (2.5, "correct")]
     file.write_text('{"id": 1, "gold": NaN, "text": "5"}', encoding="utf-8")
     refused(offleash("verify", file, "--verifier", "math", "--json"), "row 1", "NaN")
 

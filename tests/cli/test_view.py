@@ -54,19 +54,19 @@ def viewing(*arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[V
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            found = Viewing(process.stdout.readline())
-            assert found.line, process.communicate()
-            yield found
+            result = Viewing(process.stdout.readline())
+            assert result.line, process.communicate()
+            yield result
             process.send_signal(stop)
-            found.out, found.err = process.communicate(timeout=120)
-            found.code = process.returncode
+            result.out, result.err = process.communicate(timeout=120)
+            result.code = process.returncode
         finally:
             process.kill()
 
 
 def fetch(url: str) -> Any:
-    with urlopen(url, timeout=120) as found:
-        body = found.read().decode()
+    with urlopen(url, timeout=120) as result:
+        body = result.read().decode()
         return json.loads(body) if "/api/" in url else body
 
 
@@ -76,27 +76,27 @@ def test_a_view_of_logs_hands_out_their_texts_and_leaves_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
-    with viewing(*write_logs(tmp_path), "--json") as found:
-        url = json.loads(found.line)["url"]
+    with viewing(*write_logs(tmp_path), "--json") as result:
+        url = json.loads(result.line)["url"]
         assert url.startswith("http://127.0.0.1:")
         assert "<html" in fetch(url)
         page = fetch(f"{url}api/samples?row=2&run=1&verdict=correct&size=1")
         assert (page["total"], page["samples"][0]["head"]) == (6, "rl says 0")
         assert any(scratch.iterdir())
-    assert (found.code, found.out) == (0, "")
-    assert found.err.endswith("Stopped; nothing was changed.\n")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.endswith("Stopped; nothing was changed.\n")
     assert not any(scratch.iterdir())
 
 
 def test_a_view_of_counts_has_a_page_and_says_that_there_are_no_samples(tmp_path: Path) -> None:
-    with viewing(*write_counts(tmp_path), stop=signal.SIGTERM) as found:
-        url, _, rest = found.line.partition(" ")
+    with viewing(*write_counts(tmp_path), stop=signal.SIGTERM) as result:
+        url, _, rest = result.line.partition(" ")
         assert rest.strip() == "(Ctrl-C to stop)"
         assert "no answers or samples to show" in " ".join(fetch(url).split())
         run = fetch(f"{url}api/problem?row=0")["runs"][1]
         assert (run["drawn"], run["correct"], run["samples"]) == (64, 5, [])
-    assert (found.code, found.out) == (0, "Stopped; nothing was changed.\n")
-    assert "offleash:" not in found.err  # on a busy machine it has lines of progress
+    assert (result.code, result.out) == (0, "Stopped; nothing was changed.\n")
+    assert "offleash:" not in result.err  # on a busy machine it has lines of progress
 
 
 def test_a_taken_port_is_said_before_anything_is_read(tmp_path: Path) -> None:

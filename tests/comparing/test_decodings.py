@@ -23,18 +23,18 @@ def run(name: str, decoding: object) -> Run:
 
 
 def test_runs_of_different_temperature_are_refused_with_both_values_and_the_way_out() -> None:
-    with pytest.raises(OffleashError, match=r"temperature 1 and 0\.6.*--allow decoding"):
+    with pytest.raises(OffleashError, match=r"temperature 1 vs 0\.6.*--allow decoding"):
         compare(run("base", PLAIN), run("rl", PLAIN | {"temperature": 0.6}))
 
 
 def test_runs_of_different_decoding_are_compared_when_that_is_allowed_and_it_is_noted() -> None:
     other = PLAIN | {"top_p": 0.95, "max_tokens": 32}
     one = compare(run("base", PLAIN), run("rl", other), Question(allow=allowed(["decoding"])))
-    assert "top_p 1 and 0.95, max_tokens 18 and 32" in one.notes[0].text
+    assert "top_p 1 vs 0.95, max_tokens 18 vs 32" in one.notes[0].text
 
 
 def test_runs_that_stop_at_other_texts_are_refused() -> None:
-    with pytest.raises(OffleashError, match=r"stop \[\] and \[\"x\"\]"):
+    with pytest.raises(OffleashError, match=r"stop \[\] vs \[\"x\"\]"):
         compare(run("base", PLAIN | {"stop": []}), run("rl", PLAIN | {"stop": ["x"]}))
 
 

@@ -232,7 +232,7 @@ def test_logs_without_folders_say_what_they_lack(tmp_path: Path) -> None:
     for words in (
         "base is not a run folder",
         f"offleash import {base} -o RUN",
-        "rl name none",
+        "rl do not record them",
         "does not record how its samples ended",
     ):
         assert words in reasons

@@ -48,7 +48,7 @@ def shown(found: Flips, width: int = 200) -> str:
 def test_a_problem_is_told_with_its_classes_and_samples() -> None:
     text = shown(flips(flip("p1", deciding=9)))
     assert "1. p1   E → O (verifier string@1); undetermined (failed as correct)" in text
-    assert "rl 4: correct, answer 7 by boxed, string@1: not judged, math@0: failed (7), timed out" in text
+    assert "rl 4: correct, answer 7 (step boxed), string@1: not judged, math@0: failed (7), timed out" in text
     assert "… so it is 7" in text
     assert "9 samples decide it" in text
     assert "(without step boxed" not in text, "a format left out is no reason for a review"
@@ -56,9 +56,9 @@ def test_a_problem_is_told_with_its_classes_and_samples() -> None:
 
 def test_what_was_not_checked_or_not_tried_is_told() -> None:
     text = shown(flips(flip("p1"), flip("p2", review=False)))
-    assert "verifier string@1 has not judged all samples of 3 problems, whose class is kept." in text
-    assert "No class changes: failed as correct." in text
-    assert "1 problem changes class only when a whole strict format is not read" in text
+    assert "verifier string@1 has not judged all samples of 3 problems, which keep their class." in text
+    assert "No class changes under: failed as correct." in text
+    assert "1 problem changes class only if a whole answer format is ignored" in text
     assert "not tried: truncated samples: rl does not say how its samples ended" in text
 
 

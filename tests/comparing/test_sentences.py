@@ -79,13 +79,13 @@ def test_guesses_are_counted_over_all_samples_in_words_and_figure_whatever_k_is(
     said = [warning for warning in warnings(asked.comparison) if "guess" in warning]
     few = "with a correct sample from"
     assert said == [
-        f"3 problems {few} base are correct no more often than a blind guess would be.",
-        f"1 problem {few} rl is correct no more often than a blind guess would be.",
+        f"3 problems {few} base are solved no more often than by blind guessing.",
+        f"1 problem {few} rl is solved no more often than by blind guessing.",
     ]
     assert asked.comparison.change.P + asked.comparison.change.S < 2
     found = drawn("guessing", asked)
     assert found.alt.startswith("Over all samples drawn: base has a correct sample on 4 problems, 3 of them")
-    assert "among all n that were drawn" in found.caption
+    assert "among all n drawn" in found.caption
     text = str([facet.to_dict() for facet in found.facets])
     assert "all samples drawn" in text
     assert "reach" not in text + found.alt
@@ -100,7 +100,7 @@ def test_one_undetermined_problem_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "n", "said"),
     [
-        ([5], [9], 64, "no mix reaches more; one problem cannot tell the gain."),
+        ([5], [9], 64, "no mix reaches more; the gain cannot be estimated from one problem."),
         ([0, 0], [0, 0], 8, "every split reaches the same share."),
         ([8, 8], [8, 8], 8, "every split reaches the same share."),
         ([0, 9], [0, 0], 64, "no mix reaches more, cross-fitted gain"),
@@ -175,7 +175,7 @@ def test_checkpoints_per_solution_have_no_pass_at_k_and_no_union(tmp_path: Path)
     ]
     whole, found = drawn("checkpoints", plain), drawn("checkpoints", subject(steps, plain.union))
     assert (len(whole.facets), len(found.facets)) == (2, 1)
-    assert "checkpoints together" in whole.caption
-    assert found.caption.startswith("Each checkpoint against run0: support retention rate (SRR)")
+    assert "Union of all" in whole.caption
+    assert found.caption.startswith("Each checkpoint compared with run0: support retention rate (SRR)")
     assert "pass@" not in found.caption
-    assert "checkpoints together" not in found.caption
+    assert "Union of all" not in found.caption

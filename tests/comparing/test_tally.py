@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.comparing.tally import tally
+from offleash.comparing.answers import answers
+from offleash.comparing.tally import tally, verdict_table
 from offleash.data.run import Budget, Run
 from offleash.data.run_folder import append_to_run, create_run, open_run
 from offleash.errors import OffleashError
@@ -28,6 +29,31 @@ def folder(path: Path, verdicts: list[list[str | None]], budget: Budget | None =
     with create_run(path, path.name, problems, {}, budget) as run:
         run.write_verdicts("tool", pl.DataFrame(rows, schema_overrides={"verdict": pl.String}))
     return open_run(path)
+
+
+def test_one_scan_by_answer_counts_what_two_scans_count(tmp_path: Path) -> None:
+    rows = [
+        {"problem": f"p{p}", "index": i, "verdict": verdict, "answer": answer}
+        for p in range(3)
+        for i, (verdict, answer) in enumerate(
+            [("wrong", "7"), ("correct", "1"), ("correct", f"{p}"), (None, None), ("unread", None), ("failed", "7")]
+        )
+    ]
+    problems = pl.DataFrame({"problem": ["p0", "p1", "p2"]})
+    with create_run(tmp_path / "run", "run", problems, {}) as written:
+        written.write_verdicts("tool", pl.DataFrame(rows, schema_overrides={"verdict": pl.String}))
+    run = open_run(tmp_path / "run")
+    tables = [verdict_table(run, "answer")]
+    apart, together = tally([run]), tally([run], tables=tables)
+    for name, column in vars(apart.tally).items():
+        assert np.array_equal(getattr(together.tally, name), column, equal_nan=name == "guess_P"), name
+    assert (together.tally.drawn_PR.ravel() == 5).all()
+    assert (together.tally.first_PR.ravel() == 1).all()
+    two_scans, one_scan = answers([run], apart), answers([run], together, tables)
+    assert two_scans is not None
+    assert one_scan is not None
+    for name, column in vars(two_scans[0]).items():  # in the same order, too: sums of floats depend on it
+        assert getattr(one_scan[0], name).tolist() == column.tolist(), name
 
 
 def words(hits: str) -> list[str | None]:
@@ -63,7 +89,7 @@ def test_bare_counts_use_a_random_subset_and_say_so(tmp_path: Path) -> None:
     found = tally(load(tmp_path / "a.csv", tmp_path / "b.csv"))
     assert found.tally.head == 100
     assert found.tally.head_PR[:, 0].mean() == pytest.approx(50, abs=1.5)
-    assert any("order of its samples is not known" in note.text for note in found.notes)
+    assert any("order of its samples is unknown" in note.text for note in found.notes)
 
 
 def test_a_run_without_verdicts_is_refused(tmp_path: Path) -> None:
@@ -75,7 +101,7 @@ def test_a_shard_that_was_copied_is_noticed(tmp_path: Path) -> None:
     folder(tmp_path / "run", [words("+-")])
     with append_to_run(tmp_path / "run") as run:
         run.write_verdicts("tool", pl.DataFrame({"problem": ["p0"], "index": [1], "verdict": ["wrong"]}))
-    with pytest.raises(OffleashError, match="twice"):
+    with pytest.raises(OffleashError, match="duplicate"):
         tally([open_run(tmp_path / "run")])
 
 
@@ -129,7 +155,7 @@ def test_a_copied_shard_of_samples_is_noticed(tmp_path: Path) -> None:
         run.write_samples(rows.select("problem", "index"))
         run.write_verdicts("tool", rows)
     shutil.copy(tmp_path / "run" / "samples" / "000000.parquet", tmp_path / "run" / "samples" / "000001.parquet")
-    with pytest.raises(OffleashError, match="twice"):
+    with pytest.raises(OffleashError, match="duplicate"):
         tally([open_run(tmp_path / "run")])
 
 

@@ -29,16 +29,16 @@ def base(tmp_path: Path) -> Path:
 
 def test_every_index_of_every_problem_is_drawn_once_and_is_the_samplers(tmp_path: Path, base: Path) -> None:
     done = drawn(tmp_path / "run", base, 600)
-    found = samples(tmp_path / "run")
-    assert done.samples == done.new == found.height == 600 * len(RATES)
-    assert found.select("problem", "index").n_unique() == found.height
-    assert set(found["index"].unique()) == set(range(600))
+    result = samples(tmp_path / "run")
+    assert done.samples == done.new == result.height == 600 * len(RATES)
+    assert result.select("problem", "index").n_unique() == result.height
+    assert set(result["index"].unique()) == set(range(600))
     origin = read_origin(tmp_path / "run")
     assert origin is not None
     request = Request("p4", "", 0, 600, seed_of(origin.key, "p4"))
     (answer,) = sampler_of(base).sample([request], PLAIN)
-    assert found.filter(pl.col("problem") == "p4")["text"].to_list() == [sample.text for sample in answer.samples]
-    assert done.tokens == found["tokens"].sum()
+    assert result.filter(pl.col("problem") == "p4")["text"].to_list() == [sample.text for sample in answer.samples]
+    assert done.tokens == result["tokens"].sum()
     assert (done.reached, done.verifier, done.settled) == (None, None, len(RATES))
 
 
@@ -146,8 +146,8 @@ def test_stopping_gives_the_table_of_the_full_draw_and_its_verdicts(tmp_path: Pa
         assert both.height == early.samples, "the samples are those of the full draw"
     tables = {}
     for kind in ("full", "early"):
-        one = compare(load(tmp_path / f"base-{kind}"), load(tmp_path / f"rl-{kind}"), replicates=200)
-        tables[kind] = (one.change.P, one.change.E, one.change.S, one.change.O)
+        first = compare(load(tmp_path / f"base-{kind}"), load(tmp_path / f"rl-{kind}"), replicates=200)
+        tables[kind] = (first.change.P, first.change.E, first.change.S, first.change.O)
     assert tables["full"] == tables["early"]
     assert all(cell > 0 for cell in (tables["full"][0], tables["full"][2], tables["full"][3]))
 
@@ -310,9 +310,9 @@ def test_a_prompt_that_opens_the_reasoning_is_a_fact_that_verify_knows(tmp_path:
     done = drawn(tmp_path / "run", file, 64, until=5, count=1)
     assert done.verifier is not None
     assert done.verifier.startswith("string.opened@")
-    found = verify(tmp_path / "run", QUIET)
-    assert (found.verifier, found.judged) == (done.verifier, 0)
-    assert found.verdicts["unread"] > 0, "what never ends its reasoning is not searched for an answer"
+    result = verify(tmp_path / "run", QUIET)
+    assert (result.verifier, result.judged) == (done.verifier, 0)
+    assert result.verdicts["unread"] > 0, "what never ends its reasoning is not searched for an answer"
 
 
 def test_problems_that_cannot_be_judged_are_refused_before_anything_is_drawn(tmp_path: Path, base: Path) -> None:
@@ -371,8 +371,8 @@ def test_long_samples_are_never_all_in_memory(tmp_path: Path) -> None:
     words = ["draw", str(tmp_path / "one.jsonl"), f"scripted:{file}", "-k", "8192", "--max-tokens", "32768", "--json"]
     code = "from offleash.cli.main import main; main()"
     run = subprocess.run([sys.executable, "-c", code, *words, "-o", tmp_path / "run"], capture_output=True, check=True)
-    one = json.loads(run.stdout)
-    assert (one["samples"], one["truncated"]) == (8192, 8192)
+    result = json.loads(run.stdout)
+    assert (result["samples"], result["truncated"]) == (8192, 8192)
     text = 8192 * len(long) * 32768 / 40_000
-    print(f"{text / 1e6:,.0f} MB of text, {one['peak_memory_mb']:,.0f} MB at the most")
-    assert one["peak_memory_mb"] < 0.6 * text / 1e6
+    print(f"{text / 1e6:,.0f} MB of text, {result['peak_memory_mb']:,.0f} MB at the most")
+    assert result["peak_memory_mb"] < 0.6 * text / 1e6

@@ -33,17 +33,17 @@ def shard(run: Path, number: int = 1) -> Path:
     return run / "samples" / f"{number:06d}.parquet"
 
 
-def wrong(found: FsckReport) -> str:
-    assert not found.good
-    return "\n".join(f"{finding.what} | {finding.next_step}" for finding in found.findings if finding.wrong)
+def wrong(report: FsckReport) -> str:
+    assert not report.good
+    return "\n".join(f"{finding.what} | {finding.next_step}" for finding in report.findings if finding.wrong)
 
 
 def test_a_good_run_is_good(run: Path) -> None:
-    found = fsck(run)
-    assert found.good
-    assert found.findings == ()
-    assert (found.samples, found.unsealed) == (samples(run).height, 0)
-    assert found.shards >= 3
+    result = fsck(run)
+    assert result.good
+    assert result.findings == ()
+    assert (result.samples, result.unsealed) == (samples(run).height, 0)
+    assert result.shards >= 3
 
 
 def test_a_shard_that_was_cut_is_found(run: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_byte_that_is_changed_is_found_or_does_no_harm(run: Path, sealed: bool
     content = shard(run).read_bytes()
     if not sealed:
         (run / "samples" / CHECKSUMS).unlink()
-    found = 0
+    actual = 0
     for place in range(0, len(content), max(1, len(content) // 60)):
         changed = bytearray(content)
         changed[place] ^= 0x10
@@ -66,8 +66,8 @@ def test_a_byte_that_is_changed_is_found_or_does_no_harm(run: Path, sealed: bool
         if sealed:
             assert shard(run).name in wrong(fsck(run)), place
         else:
-            found += not fsck(run).good
-    assert sealed or found > 10, "without a checksum most damage is found by reading"
+            actual += not fsck(run).good
+    assert sealed or actual > 10, "without a checksum most damage is found by reading"
 
 
 def test_an_edited_text_is_found(run: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_shard_without_a_checksum_is_read_in_full_and_good(run: Path) -> None:
     notes = run / "samples" / CHECKSUMS
     lines = notes.read_text().splitlines(keepends=True)
     notes.write_text("".join(lines[:-1]) + lines[-1][:20])  # as a kill would leave it
-    found = fsck(run)
-    assert found.good
-    assert found.unsealed == 1
+    result = fsck(run)
+    assert result.good
+    assert result.unsealed == 1
     notes.unlink()
-    assert fsck(run).unsealed == found.shards
+    assert fsck(run).unsealed == result.shards
 
 
 def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next(run: Path, original: Path) -> None:
@@ -92,16 +92,16 @@ def test_a_line_that_a_kill_cut_off_does_not_spoil_the_next(run: Path, original:
     with notes.open("a") as opened:
         opened.write('{"shard": "0000')
     drawn(run, original.parent / "base.json", 400, until=3)
-    found = fsck(run)
-    assert found.good
-    assert found.unsealed == 0
+    result = fsck(run)
+    assert result.good
+    assert result.unsealed == 0
 
 
 def test_a_copied_shard_is_found(run: Path) -> None:
     shutil.copy(shard(run), shard(run, 77))
-    found = fsck(run)
-    assert "is in both 000001.parquet and 000077.parquet, as are samples of" in wrong(found)
-    assert sum("is in both 000001" in finding.what for finding in found.findings) == 1
+    result = fsck(run)
+    assert "is in both 000001.parquet and 000077.parquet, as are samples of" in wrong(result)
+    assert sum("is in both 000001" in finding.what for finding in result.findings) == 1
 
 
 @pytest.mark.parametrize("until", [0, 3])
@@ -124,10 +124,10 @@ def test_the_last_shard_is_missed_when_it_is_deleted(tmp_path: Path, until: int)
 def test_a_run_that_is_not_finished_is_told_and_is_no_fault(tmp_path: Path) -> None:
     file = script(tmp_path / "base.json", RATES)
     drawn(tmp_path / "run", file, 20, settings={"fail": "0.5"})
-    found = fsck(tmp_path / "run")
-    assert found.good
-    (finding,) = found.findings
-    assert finding.what == f"not finished: {140 - found.samples} of the 140 budgeted samples are missing"
+    result = fsck(tmp_path / "run")
+    assert result.good
+    (finding,) = result.findings
+    assert finding.what == f"not finished: {140 - result.samples} of the 140 budgeted samples are missing"
 
 
 def test_a_deleted_shard_leaves_gaps_and_verdicts_without_samples(run: Path, original: Path) -> None:
@@ -183,9 +183,9 @@ def test_verdicts_that_are_damaged_or_there_twice_are_found(run: Path) -> None:
 
 def test_leftovers_of_a_kill_are_told_and_are_no_fault(run: Path) -> None:
     (run / "samples" / "000009.parquet.writing").write_bytes(b"PAR1")
-    found = fsck(run)
-    assert found.good
-    assert "the next write removes it" in found.findings[0].what
+    result = fsck(run)
+    assert result.good
+    assert "the next write removes it" in result.findings[0].what
 
 
 def test_an_imported_run_can_be_checked_too(tmp_path: Path) -> None:

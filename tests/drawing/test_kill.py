@@ -67,9 +67,9 @@ def survive(folder: Path, kills: int, k: int, until: int, seed: int, delay: str 
     drawn(folder / "whole", folder / "base.json", k, until)
     columns = ("problem", "index", "text", "seed")
     assert samples(run, *columns).equals(samples(folder / "whole", *columns))
-    found = fsck(run)
-    assert found.good, found.findings
-    assert not found.findings
+    result = fsck(run)
+    assert result.good, result.findings
+    assert not result.findings
     if until:
         assert verify(run, QUIET).judged == 0
     return hits

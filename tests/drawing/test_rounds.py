@@ -18,9 +18,9 @@ GRIDS = st.builds(
 @given(GRIDS, st.integers(0, 3000), st.integers(0, 3000))
 def test_chunks_cover_every_index_once_and_are_never_too_large(grid: Chunks, one: int, other: int) -> None:
     start, end = min(one, other), max(one, other)
-    found = grid.between(start, end)
-    assert [index for first, size in found for index in range(first, first + size)] == list(range(start, end))
-    assert all(size <= grid.largest for _, size in found)
+    result = grid.between(start, end)
+    assert [index for first, size in result for index in range(first, first + size)] == list(range(start, end))
+    assert all(size <= grid.largest for _, size in result)
 
 
 @settings(deadline=None, max_examples=50)

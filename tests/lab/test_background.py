@@ -25,7 +25,7 @@ def test_calls_run_one_after_the_other(tmp_path: Path) -> None:
 
 def test_trouble_of_a_call_is_told_and_the_next_is_not_begun(tmp_path: Path) -> None:
     lane = BackgroundCalls([BackgroundCall("compare", ("nowhere",)), FORMATS], tmp_path / "log")
-    with lane, pytest.raises(OffleashError, match=r"compare\('nowhere'\) ended with exit code 1"):
+    with lane, pytest.raises(OffleashError, match=r"compare\('nowhere'\) failed with exit code 1"):
         lane.wait(nothing)
     said = (tmp_path / "log").read_text()
     assert "'nowhere' is not a file" in said

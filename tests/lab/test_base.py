@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from offleash.data.tally import tally_of_counts
 from offleash.lab.countdown import COUNTDOWN, tokenizer
-from offleash.lab.pretrain import pretrained, save
+from offleash.lab.pretrain import pretrain, save
 from offleash.lab.world import Pretraining
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
@@ -65,7 +65,7 @@ def test_its_pass_at_1_is_what_it_was() -> None:
 
 @pytest.mark.slow
 def test_the_base_made_again_has_the_pass_at_1_and_at_512_of_the_shipped_one(tmp_path: Path) -> None:
-    save(pretrained(COUNTDOWN, Pretraining()), COUNTDOWN, tmp_path)
+    save(pretrain(COUNTDOWN, Pretraining()), COUNTDOWN, tmp_path)
     shipped = curve_of(correct(SHIPPED, "test", 200, 1024, seed=0), 1024)
     again = curve_of(correct(tmp_path, "test", 200, 1024, seed=1), 1024)
     for k in (1, 512):

@@ -48,8 +48,8 @@ def test_problems_are_items_of_the_library() -> None:
 def test_a_set_belongs_to_its_part_and_asks_no_sum_twice() -> None:
     for part in PARTS:
         terms = [terms_of(text) for text in generate(part, 200, 0)["question"]]
-        assert {part_of(one) for one in terms} == {part}
-        assert len({tuple(sorted(one)) for one in terms}) == 200
+        assert {part_of(term) for term in terms} == {part}
+        assert len({tuple(sorted(term)) for term in terms}) == 200
 
 
 def test_a_longer_set_begins_with_the_shorter_one_and_another_seed_is_another_set() -> None:
@@ -60,13 +60,13 @@ def test_a_longer_set_begins_with_the_shorter_one_and_another_seed_is_another_se
 
 def test_the_same_sum_turned_round_is_of_the_same_part() -> None:
     for terms in ((12, 34, -56), (880, 367)):
-        assert len({part_of(one) for one in permutations(terms)}) == 1
+        assert len({part_of(permutation) for permutation in permutations(terms)}) == 1
 
 
 def test_one_sum_in_sixteen_is_held_out_for_each_purpose() -> None:
-    found = Counter(part_of((first, second)) for first, second in product(range(10, 100), repeat=2))
-    assert found["dev"] / found.total() == pytest.approx(1 / 16, abs=0.01)
-    assert found["test"] / found.total() == pytest.approx(1 / 16, abs=0.01)
+    actual = Counter(part_of((first, second)) for first, second in product(range(10, 100), repeat=2))
+    assert actual["dev"] / actual.total() == pytest.approx(1 / 16, abs=0.01)
+    assert actual["test"] / actual.total() == pytest.approx(1 / 16, abs=0.01)
 
 
 @pytest.mark.parametrize(("part", "seed", "words"), [("tests", 0, "Did you mean 'test'"), ("dev", -1, "found -1")])
@@ -76,16 +76,16 @@ def test_a_set_that_cannot_be_drawn_is_refused(part: str, seed: int, words: str)
 
 
 def test_the_corpus_is_of_the_part_train_and_as_often_wrong_as_said() -> None:
-    found = list(islice(lines(random.Random(0)), 4000))
-    assert {part_of(terms_of(asked)) for asked, _ in found} == {"train"}
-    wrong = [abs(sum(terms_of(asked)) - int(said)) for asked, said in found if int(said) != sum(terms_of(asked))]
-    assert len(wrong) / len(found) == pytest.approx(SLIPS, abs=0.03)
+    actual = list(islice(lines(random.Random(0)), 4000))
+    assert {part_of(terms_of(asked)) for asked, _ in actual} == {"train"}
+    wrong = [abs(sum(terms_of(asked)) - int(said)) for asked, said in actual if int(said) != sum(terms_of(asked))]
+    assert len(wrong) / len(actual) == pytest.approx(SLIPS, abs=0.03)
     assert set(wrong) <= {10**place for place in range(5)}
 
 
 def test_the_corpus_has_forms_as_often_as_the_library() -> None:
     def forms(questions: list[str]) -> Counter[tuple[int, int]]:
-        return Counter((len(terms_of(one)), len(str(terms_of(one)[0]))) for one in questions)
+        return Counter((len(terms_of(entry)), len(str(terms_of(entry)[0]))) for entry in questions)
 
     ours = forms([asked for asked, _ in islice(lines(random.Random(0)), 6000)])
     theirs = forms([item["question"] for item in library(6000, 0)])
@@ -117,8 +117,8 @@ def test_the_expert_is_right_and_every_other_number_is_wrong() -> None:
         cases = problem_cases(problems, None, ExtractionOptions(), "chain_sum")
         for name, (right,) in zip(problems["problem"], traces(problems), strict=True):
             texts = [right, *(str(int(right) + off) for off in (1, -1, 10, -100)), right + "0", "-" + right]
-            found = judge_texts(judge, [cases[name]] * len(texts), texts, [False] * len(texts), False)
-            assert [judged.verdict for _, judged in found] == [Verdict.CORRECT] + [Verdict.WRONG] * 6
+            result = judge_texts(judge, [cases[name]] * len(texts), texts, [False] * len(texts), False)
+            assert [judged.verdict for _, judged in result] == [Verdict.CORRECT] + [Verdict.WRONG] * 6
 
 
 @pytest.mark.parametrize("text", ["3901", "-17", question((1234, -567, 89)), question((10, 10))])

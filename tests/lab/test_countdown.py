@@ -20,7 +20,7 @@ Read = tuple[list[int], int, list[tuple[int, str, int, int]]]  # numbers, target
 
 def read(line: tuple[str, str]) -> Read:
     asked, said = line[0].split(), line[1].split(" , ")
-    steps = [(int(one[0]), one[1], int(one[2]), int(one[4])) for one in (step.split() for step in said)]
+    steps = [(int(item[0]), item[1], int(item[2]), int(item[4])) for item in (step.split() for step in said)]
     return [int(word) for word in asked[:4]], int(asked[5]), steps
 
 
@@ -53,11 +53,11 @@ def test_a_line_is_correct_exactly_when_it_reaches_its_target_without_a_slip(cor
 
 
 def test_the_corpus_is_the_same_for_the_same_seed_and_fits_the_model() -> None:
-    one, again, other = (list(islice(lines(random.Random(seed)), 200)) for seed in (1, 1, 2))
-    assert one == again
-    assert one != other
+    first, again, other = (list(islice(lines(random.Random(seed)), 200)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
     words = tokenizer()
-    for prompt, text in one:
+    for prompt, text in first:
         assert len(words.encode(text)) + 1 <= COUNTDOWN.longest
         assert len(words.encode(prompt)) + COUNTDOWN.longest <= COUNTDOWN.context
 
@@ -66,23 +66,23 @@ def brute(numbers: Sequence[int], target: int) -> set[str]:
     """Every way by trying all orders of the numbers, all signs and all shapes: ((ab)c)d, (a(bc))d, (ab)(cd), ..."""
     if len(numbers) == 1:
         return {""} if numbers[0] == target else set()
-    found = set()
+    collected = set()
     for order in set(permutations(numbers)):
         for sign in "+-*/":
             value = value_of(order[0], sign, order[1])
             if value is not None:
                 first = f"{order[0]} {sign} {order[1]} = {value}"
-                found |= {f"{first} , {way}" if way else first for way in brute((value, *order[2:]), target)}
-    return found
+                collected |= {f"{first} , {way}" if way else first for way in brute((value, *order[2:]), target)}
+    return collected
 
 
 @pytest.mark.parametrize(
     ("numbers", "target"), [([2, 3], 6), ([4, 4], 1), ([2, 2, 4], 8), ([1, 5, 7], 12), ([3, 3, 8], 24), ([9, 9], 3)]
 )
 def test_the_expert_knows_every_way_and_each_once(numbers: list[int], target: int) -> None:
-    found = [steps_text(way) for way in solutions(numbers, target)]
-    assert len(found) == len(set(found))
-    assert set(found) == brute(numbers, target)
+    actual = [steps_text(way) for way in solutions(numbers, target)]
+    assert len(actual) == len(set(actual))
+    assert set(actual) == brute(numbers, target)
 
 
 def test_the_expert_knows_every_way_of_four_numbers() -> None:
@@ -93,9 +93,9 @@ def test_every_problem_has_traces_and_the_verifier_accepts_each() -> None:
     problems, several = generate("train", 8, 3), 0
     for text, ways in zip(problems["details"], traces(problems), strict=True):
         assert len(ways) == len(set(ways)) > 0
-        found = {decide(Case(way, details=json.loads(text))) for way in ways}
-        assert {one.verdict for one in found} == {Verdict.CORRECT}
-        several += len({one.solution for one in found}) > 1
+        actual = {decide(Case(way, details=json.loads(text))) for way in ways}
+        assert {item.verdict for item in actual} == {Verdict.CORRECT}
+        several += len({item.solution for item in actual}) > 1
     assert several >= 3  # that is what makes support per solution worth counting
 
 
@@ -104,11 +104,11 @@ def test_the_tokenizer_reads_with_and_without_spaces_alike_and_after_being_saved
     made.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
     for prompt, text in islice(lines(random.Random(3)), 100):
-        for one in (prompt, text):
-            tokens = made.encode(one, add_special_tokens=False)
+        for item in (prompt, text):
+            tokens = made.encode(item, add_special_tokens=False)
             assert made.unk_token_id not in tokens
-            assert tokens == again.encode(one, add_special_tokens=False)
-            assert made.decode(tokens) == again.decode(tokens) == one
+            assert tokens == again.encode(item, add_special_tokens=False)
+            assert made.decode(tokens) == again.decode(tokens) == item
         tight = text.replace(" ", "")
         assert made.encode(tight) == again.encode(tight) == made.encode(text)
     assert again.eos_token == END

@@ -9,7 +9,7 @@ import pytest
 import offleash as ol
 from offleash.comparing.compare import Comparison
 from offleash.lab.demo import DemoRuns, DemoSize
-from offleash.lab.demo_report import headline, sentences, shows
+from offleash.lab.demo_report import headline, leash_parts, sentences
 from offleash.training.loop import Training
 
 K, N = 256, 150
@@ -43,7 +43,7 @@ def sharpened(rate_P: np.ndarray) -> np.ndarray:
 def test_the_leash_is_told_where_it_is(tmp_path: Path, base_P: np.ndarray) -> None:
     plain = comparison(tmp_path, ("base", "rl"), (base_P, sharpened(base_P)), 1)
     done = demonstrated(tmp_path, plain, plain)
-    assert all(shows(plain).values())
+    assert all(leash_parts(plain).values())
     assert headline(done).startswith("This run shows the leash")
 
 
@@ -59,7 +59,7 @@ def test_what_shows_at_the_other_decoding_alone_is_said(tmp_path: Path, base_P: 
     leash = comparison(tmp_path, ("base", "rl"), (base_P, sharpened(base_P)), 1)
     said = headline(demonstrated(tmp_path, same, leash))
     assert "does not show the leash" in said
-    assert "At the paper's decoding (temperature 0.6, top-p 0.95) all of it shows." in said
+    assert "At the paper's decoding (temperature 0.6, top-p 0.95) it does." in said
 
 
 def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: np.ndarray) -> None:
@@ -67,7 +67,9 @@ def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: n
     first, _, losses, solutions = sentences(demonstrated(tmp_path, plain, plain))
     again = plain.evidence.retest
     assert again is not None
-    assert f"the other half keeps {again.redraw_SRR:.0%}, where RL keeps {again.observed_SRR:.0%}" in solutions
+    assert (
+        f"keeps {again.redraw_SRR:.0%} of what the other half reaches; RL keeps {again.observed_SRR:.0%}" in solutions
+    )
     assert again.redraw_SRR > again.observed_SRR
     assert f"pass@1 {plain.curves['before'].value_K[0]:.3f}" in first
-    assert f"{plain.change.S:,.0f} are lost" in losses
+    assert f"RL lost {plain.change.S:,.0f} and gained" in losses

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN, lines, tokenizer
-from offleash.lab.pretrain import IGNORED, _batch, pretrained, save
+from offleash.lab.pretrain import IGNORED, _batch, pretrain, save
 from offleash.lab.world import Pretraining, Shape
 
 SMALL = replace(COUNTDOWN, shape=Shape(width=16, layers=1, heads=1, inner=32))
@@ -20,15 +20,15 @@ SHORT = Pretraining(steps=30, lines=32, rate=1e-2)
 
 def test_the_loss_falls_and_the_same_seed_gives_the_same_weights() -> None:
     told: list[str] = []
-    one, again = pretrained(SMALL, SHORT, told.append), pretrained(SMALL, SHORT)
+    first, again = pretrain(SMALL, SHORT, told.append), pretrain(SMALL, SHORT)
     losses = [float(line.rsplit(" ", 1)[1]) for line in told]
     assert len(losses) == 30
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
-    other = pretrained(SMALL, replace(SHORT, seed=1))
-    pairs = zip(one.parameters(), again.parameters(), other.parameters(), strict=True)
+    other = pretrain(SMALL, replace(SHORT, seed=1))
+    pairs = zip(first.parameters(), again.parameters(), other.parameters(), strict=True)
     same = [(torch.equal(a, b), torch.equal(a, c)) for a, b, c in pairs if a.dim() > 1]
     assert same == [(True, False)] * len(same)
-    assert not one.training
+    assert not first.training
 
 
 def test_prompts_are_read_and_not_learned_and_the_end_is_learned() -> None:
@@ -44,7 +44,7 @@ def test_prompts_are_read_and_not_learned_and_the_end_is_learned() -> None:
 
 
 def test_a_model_is_saved_with_its_tokenizer_for_every_tool_that_opens_one(tmp_path: Path) -> None:
-    model = pretrained(SMALL, Pretraining(steps=1, lines=2))
+    model = pretrain(SMALL, Pretraining(steps=1, lines=2))
     save(model, SMALL, tmp_path)
     again, words = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     ids = torch.tensor([words.encode("1 2 3 4 = 10 :")])
@@ -56,5 +56,5 @@ def test_a_model_is_saved_with_its_tokenizer_for_every_tool_that_opens_one(tmp_p
 
 @pytest.mark.parametrize(("name", "value"), [("steps", 0), ("lines", 0), ("seed", -1)])
 def test_what_cannot_be_done_is_refused(name: str, value: int) -> None:
-    with pytest.raises(OffleashError, match=f"{name} is . or more; found {value}"):
+    with pytest.raises(OffleashError, match=f"{name} must be . or more; found {value}"):
         Pretraining(**{name: value})

@@ -192,29 +192,29 @@ def read(tmp_path: Path, name: str, *rows: dict[str, Any]) -> pl.DataFrame:
 
 
 def test_every_benchmark_of_the_paper_is_there_with_its_size() -> None:
-    assert {name: one.paper for name, one in PROBLEMS.items() if one.paper} == PAPER
+    assert {name: item.paper for name, item in PROBLEMS.items() if item.paper} == PAPER
     assert {"gsm8k", "humaneval", "mbpp"} <= PROBLEMS.keys()
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_an_entry_names_a_verifier_and_a_prompt_that_exist(name: str) -> None:
-    one = PROBLEMS[name]
-    assert one.name == name
-    assert one.verifier in VERIFIERS
-    assert one.prompt in PROMPTS
-    assert one.guess is None or 0 < one.guess < 1
-    assert one.hub.count("/") == 1
+    item = PROBLEMS[name]
+    assert item.name == name
+    assert item.verifier in VERIFIERS
+    assert item.prompt in PROMPTS
+    assert item.guess is None or 0 < item.guess < 1
+    assert item.hub.count("/") == 1
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_hubs_own_columns_are_read(name: str, tmp_path: Path) -> None:
     row, wanted = ROWS[name]
-    found = read(tmp_path, name, row).row(0, named=True)
-    found["details"] = json.loads(found["details"]) if found["details"] else None
-    assert {key: found[key] for key in wanted} == wanted
-    assert found["benchmark"] == name
-    assert found["verifier"] == wanted.get("verifier", PROBLEMS[name].verifier)
-    assert found["question"] in found["prompt"]
+    result = read(tmp_path, name, row).row(0, named=True)
+    result["details"] = json.loads(result["details"]) if result["details"] else None
+    assert {key: result[key] for key in wanted} == wanted
+    assert result["benchmark"] == name
+    assert result["verifier"] == wanted.get("verifier", PROBLEMS[name].verifier)
+    assert result["question"] in result["prompt"]
 
 
 @pytest.mark.parametrize("name", ["mathvista", "mathvision"])

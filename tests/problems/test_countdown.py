@@ -19,24 +19,24 @@ def numbers(part: str, size: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def test_parts_share_no_numbers_whatever_the_seed_and_the_target() -> None:
-    found = {part: {one for seed in range(3) for one in numbers(part, 400, seed)} for part in PARTS}
-    assert not found["train"] & found["dev"]
-    assert not found["train"] & found["test"]
-    assert not found["dev"] & found["test"]
-    assert all(part_of(one) == part for part, sets in found.items() for one in sets)
+    actual = {part: {number for seed in range(3) for number in numbers(part, 400, seed)} for part in PARTS}
+    assert not actual["train"] & actual["dev"]
+    assert not actual["train"] & actual["test"]
+    assert not actual["dev"] & actual["test"]
+    assert all(part_of(item) == part for part, sets in actual.items() for item in sets)
 
 
 def test_the_part_of_numbers_does_not_depend_on_their_order() -> None:
     rng = random.Random(4)
     for _ in range(200):
-        one = [rng.randint(1, 20) for _ in range(4)]
-        assert part_of(one) == part_of(rng.sample(one, 4))
+        item = [rng.randint(1, 20) for _ in range(4)]
+        assert part_of(item) == part_of(rng.sample(item, 4))
 
 
 def test_about_one_set_of_numbers_in_sixteen_is_for_each_part_that_is_held_out() -> None:
     sets = [(a, b, c, d) for a in range(1, 21) for b in range(a, 21) for c in range(b, 21) for d in range(c, 21)]
     for part in ("dev", "test"):
-        assert 0.05 < sum(part_of(one) == part for one in sets) / len(sets) < 0.075
+        assert 0.05 < sum(part_of(item) == part for item in sets) / len(sets) < 0.075
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -47,13 +47,13 @@ def test_a_longer_set_begins_with_the_shorter_one(part: str) -> None:
 
 
 def test_another_seed_gives_other_problems() -> None:
-    one, other = (set(generate("test", 100, seed)["problem"]) for seed in (0, 1))
-    assert len(one & other) < 10
+    first, other = (set(generate("test", 100, seed)["problem"]) for seed in (0, 1))
+    assert len(first & other) < 10
 
 
 def test_no_problem_comes_twice_in_another_order_of_its_numbers() -> None:
     details = [json.loads(text) for text in generate("dev", 600, 3)["details"]]
-    assert len({(*sorted(one["numbers"]), one["target"]) for one in details}) == 600
+    assert len({(*sorted(detail["numbers"]), detail["target"]) for detail in details}) == 600
 
 
 def test_every_problem_is_asked_in_one_line_with_its_numbers_and_its_target() -> None:

@@ -66,8 +66,8 @@ def test_two_sets_never_share_a_seed_of_the_library(seed: int, other: int, index
 
 def test_the_largest_set_of_seed_0_ends_before_seed_1_begins() -> None:
     assert library_seed(0, (STRIDE // SPARE) * SPARE - 1) < library_seed(1, 0)
-    zero, one = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
-    assert not zero & one
+    zero, first = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
+    assert not zero & first
 
 
 def test_a_longer_set_begins_with_the_shorter_one() -> None:
@@ -83,8 +83,9 @@ def test_a_set_asks_no_question_twice() -> None:
     assert int(problems["problem"][-1].rsplit("-")[-1]) >= 50  # the library did repeat itself
 
 
-def test_a_task_with_too_few_questions_says_how_many() -> None:
-    with pytest.raises(OffleashError, match=r"different questions in 20000 draws.*--size \d+ or fewer"):
+def test_a_task_with_too_few_questions_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offleash.problems.reasoning_gym.SPARE", 5)
+    with pytest.raises(OffleashError, match=r"different questions in 2000 draws.*--size \d+ or fewer"):
         generate("coin_flip", 400, seed=0)
 
 
@@ -97,8 +98,8 @@ def drawn(tasks: list[str], size: int, hash_seed: str) -> dict[str, object]:
     )
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    result: dict[str, object] = json.loads(done.stdout)
+    return result
 
 
 def test_a_set_is_the_same_in_every_process() -> None:
@@ -108,8 +109,8 @@ def test_a_set_is_the_same_in_every_process() -> None:
 
 @pytest.mark.slow
 def test_every_set_is_the_same_in_every_process() -> None:
-    one, other = (drawn(list(TASKS), 6, hash_seed) for hash_seed in "34")
-    assert [task for task in TASKS if one[task] != other[task]] == []
+    first, other = (drawn(list(TASKS), 6, hash_seed) for hash_seed in "34")
+    assert [task for task in TASKS if first[task] != other[task]] == []
 
 
 def test_the_tasks_drawn_in_their_own_process_are_tasks() -> None:
@@ -138,7 +139,10 @@ def test_gold_is_null_for_the_five_tasks_with_many_answers() -> None:
 
 
 def test_an_integral_left_standing_is_worked_out() -> None:
-    golds = generate("intermediate_integration", 40, seed=0)["gold"].to_list()
+    dataset_class, config_class = factory.DATASETS["intermediate_integration"]
+    dataset = dataset_class(config_class(seed=library_seed(0, 0), size=12))
+    assert any("Integral" in dataset[index]["answer"] for index in range(12))
+    golds = generate("intermediate_integration", 12, seed=0)["gold"].to_list()
     assert not any("Integral" in gold for gold in golds)
 
 

@@ -108,7 +108,7 @@ def test_the_markdown_says_what_the_comparison_found(tmp_path: Path) -> None:
     assert __version__ in text
     assert "offleash report base rl --format md" in text
     assert "Benchmarks" not in text
-    assert "Each against" not in text
+    assert "Each compared with" not in text
 
 
 def test_no_name_from_a_log_breaks_the_markdown_or_adds_a_link_or_html(tmp_path: Path) -> None:
@@ -151,23 +151,23 @@ def test_benchmarks_and_checkpoints_have_their_tables(tmp_path: Path) -> None:
     assert cell(text, "`easy`", 1) == "6"
     assert cell(text, "mean of benchmarks", 6) == f"{one.macro.value['SRR']:.3f}" if one.macro else "?"
     assert cell(text, "`rl`", 9) == str(one.evidence.losses_at_least)
-    assert cell(text, "any of 2", 5) == "5"
+    assert cell(text, "union of 2", 5) == "5"
 
 
 def test_checkpoints_per_solution_have_no_pass_and_no_union_of_problems(tmp_path: Path) -> None:
     one, together = comparison(tmp_path), Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), (2.0, 1.0, 6.0, 3.0))
     told = replace(one, tally=replace(one.tally, per=Per.SOLUTION), change=replace(one.change, per=Per.SOLUTION))
-    problems, solutions = (markdown([step, step], together).split("### Each against")[1] for step in (one, told))
-    assert cell(problems, "any of 2, 64 samples in all", 3) == "2"
+    problems, solutions = (markdown([step, step], together).split("### Each compared with")[1] for step in (one, told))
+    assert cell(problems, "union of 2, 64 samples in total", 3) == "2"
     assert cell(solutions, "`rl`", 1) == "3"
-    assert "any of 2" not in solutions
+    assert "union of 2" not in solutions
     assert "pass@" not in solutions
 
 
 def test_the_union_says_its_rule_where_the_rows_above_it_have_another(tmp_path: Path) -> None:
     one = comparison(tmp_path, question=Question(rule=Rule.ABOVE, tau=0.3, replicates=200))
     text = markdown([one, one], Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None))
-    assert cell(text, "any of 2, 64 samples of each (rule seen)", 5) == "5"
+    assert cell(text, "union of 2, 64 samples each (rule seen)", 5) == "5"
 
 
 def test_the_passes_at_a_k_between_the_budgets_of_the_curves_are_given(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from offleash.comparing.sentences import chance_rates
 from offleash.render.escape import script_json, single_line, visible
 from offleash.render.page import own_script, style
 from offleash.reporting.figures import subject
-from offleash.reporting.page.problems import chosen, order
+from offleash.reporting.page.problems import embed_problems, reading_order
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from tests.browser.world import class_of, make_pair
@@ -86,17 +86,17 @@ def test_chance_marks_are_for_the_rule_seen_alone(tmp_path: Path) -> None:
 
 def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> None:
     detail = subject([one]).detail
-    changed, others = order(detail)
+    changed, others = reading_order(detail)
     assert [sorted({class_of(row) for row in rows}) for rows in (changed, others)] == [["E", "S"], ["O", "P"]]
     assert len(changed) == len(others) == 12
-    few = chosen(detail, SampleStore(one), most=20_000)
+    few = embed_problems(detail, SampleStore(one), most=20_000)
     held = {class_of(row) for row in few.documents}
     assert held & {"E", "S"}
     assert held & {"P", "O"}, "a fifth is kept for problems that did not change"
     assert 0 < len(few.documents) < 24
     assert sum(len(text.encode()) for text in few.documents.values()) <= 20_000
-    assert f"holds {len(few.documents)} of 24 problems" in few.words
-    assert "All 24 problems" in chosen(detail, SampleStore(one)).words
+    assert f"includes {len(few.documents)} of 24 problems" in few.words
+    assert "All 24 problems" in embed_problems(detail, SampleStore(one)).words
 
 
 def luminance(colour: str) -> float:

@@ -134,7 +134,7 @@ def test_many_problems_at_once_are_told_as_one_by_one(
     store, _ = world
     alone = {row: store.answers([row], 1, LIMITS)[row] for row in (3, 0, 2)}
     assert store.answers([3, 0, 2], 1, LIMITS) == alone
-    monkeypatch.setattr(module, "AT_ONCE", 61)  # two problems are more
+    monkeypatch.setattr(module, "VERDICTS_AT_ONCE", 61)  # two problems are more
     assert store.answers([3, 0, 2], 1, LIMITS) == alone
 
 

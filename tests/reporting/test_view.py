@@ -96,7 +96,7 @@ def test_samples_that_are_gone_are_an_error_and_no_traceback(tmp_path: Path, cap
             file.unlink()
         response, body = ask(server, "/api/problem?row=0")
         assert response.status == 500
-        assert "Is the run folder still where it was?" in json.loads(body)["error"]
+        assert "Was the run folder moved or deleted?" in json.loads(body)["error"]
         assert ask(server, "/api/samples?row=0&run=0")[0].status == 200
     assert "Traceback" not in capfd.readouterr().err
 
@@ -113,7 +113,7 @@ def test_of_counts_a_problem_has_its_numbers_and_no_samples(tmp_path: Path) -> N
 
 def test_a_port_that_is_taken_is_named(server: ViewServer, store: SampleStore) -> None:
     for refused in (check_port, lambda port: ViewServer(store, "", port)):
-        with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*taken.*--port 0"):
+        with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*already in use.*--port 0"):
             refused(port_of(server))
     with pytest.raises(OffleashError, match=r"65535\. Found 70000"):
         check_port(70_000)

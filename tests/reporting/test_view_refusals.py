@@ -12,7 +12,7 @@ from tests.reporting.view_world import ask, port_of, raw
 @pytest.mark.parametrize(
     ("target", "status", "words"),
     [
-        ("/api/problem", 400, "row is a whole number from 0 to 1; it is missing."),
+        ("/api/problem", 400, "row must be a whole number from 0 to 1; it is missing."),
         ("/api/problem?row=", 400, "found ''"),
         ("/api/problem?row=-1", 400, "from 0 to 1; found '-1'"),
         ("/api/problem?row=2", 404, "from 0 to 1; found 2"),
@@ -24,16 +24,16 @@ from tests.reporting.view_world import ask, port_of, raw
         ("/api/problem?row=../../run.json", 400, "whole number"),
         ("/api/problem?row=0&row=1", 400, "is repeated"),
         ("/api/problem?rwo=1", 400, "Did you mean 'row'?"),
-        ("/api/problem?" + "&".join(["row=0"] * 30), 400, "more than 20 parts"),
-        ("/api/samples?row=0", 400, "run is a whole number from 0 to 1"),
+        ("/api/problem?" + "&".join(["row=0"] * 30), 400, "more than 20 parameters"),
+        ("/api/samples?row=0", 400, "run must be a whole number from 0 to 1"),
         ("/api/samples?row=0&run=2", 404, "found 2"),
         ("/api/samples?row=0&run=0&verdict=corect", 400, "Did you mean 'correct'?"),
         ("/api/samples?row=0&run=0&size=101", 404, "from 1 to 100"),
         ("/api/samples?row=0&run=0&size=0", 404, "from 1 to 100"),
-        ("/api/samples?row=0&run=0&start=99999999999", 404, "start is a whole number"),
-        ("/api/text?row=0&run=0", 400, "index is a whole number"),
-        ("/api/text?row=0&run=0&index=152", 404, "has no text of sample 152"),
-        ("/api/text?row=0&run=0&index=99999999999", 404, "index is a whole number"),
+        ("/api/samples?row=0&run=0&start=99999999999", 404, "start must be a whole number"),
+        ("/api/text?row=0&run=0", 400, "index must be a whole number"),
+        ("/api/text?row=0&run=0&index=152", 404, "has no text for sample 152"),
+        ("/api/text?row=0&run=0&index=99999999999", 404, "index must be a whole number"),
     ],
 )
 def test_a_query_that_is_wrong_is_told_what_is_right(server: ViewServer, target: str, status: int, words: str) -> None:
@@ -67,7 +67,7 @@ def test_a_query_that_is_wrong_is_told_what_is_right(server: ViewServer, target:
 def test_no_path_leads_to_a_file(server: ViewServer, target: str) -> None:
     response, body = ask(server, target, Host=f"127.0.0.1:{port_of(server)}")
     assert response.status == 404
-    assert "Known: /, /api/problem" in json.loads(body)["error"]
+    assert "Known paths: /, /api/problem" in json.loads(body)["error"]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def sampler(folder: Path, document: object = None, **settings: str) -> Scripted:
     return open_sampler(model_of(f"scripted:{file}", settings))
 
 
-def drawn(one: Scripted, first: int, size: int, decoding: SamplingParams, seed: int = 7) -> list[Sample]:
-    (answer,) = one.sample([Request("p", "What?", first, size, seed)], decoding)
+def drawn(sampler: Scripted, first: int, size: int, decoding: SamplingParams, seed: int = 7) -> list[Sample]:
+    (answer,) = sampler.sample([Request("p", "What?", first, size, seed)], decoding)
     assert not answer.error
     return list(answer.samples)
 
@@ -68,31 +68,36 @@ def test_decodings_of_a_small_distribution_are_those_computed_by_hand() -> None:
 
 
 def test_a_sample_is_the_same_in_every_chunk(tmp_path: Path) -> None:
-    one = sampler(tmp_path)
-    whole = drawn(one, 0, 100, SamplingParams())
-    assert [*drawn(one, 60, 40, SamplingParams()), *drawn(one, 0, 60, SamplingParams())] == [*whole[60:], *whole[:60]]
+    result = sampler(tmp_path)
+    whole = drawn(result, 0, 100, SamplingParams())
+    assert [*drawn(result, 60, 40, SamplingParams()), *drawn(result, 0, 60, SamplingParams())] == [
+        *whole[60:],
+        *whole[:60],
+    ]
     assert [sample.seed for sample in whole] == sample_seeds(7, 0, 100).tolist()
-    assert [sample.text for sample in drawn(one, 0, 100, SamplingParams(), seed=8)] != [sample.text for sample in whole]
+    assert [sample.text for sample in drawn(result, 0, 100, SamplingParams(), seed=8)] != [
+        sample.text for sample in whole
+    ]
 
 
 def test_a_text_ends_at_a_stop_text_and_at_the_token_limit(tmp_path: Path) -> None:
-    one = sampler(tmp_path, {"problems": {"p": {"a b c d": 1}}, "tokens": {"a b c d": 8}})
-    (whole,) = drawn(one, 0, 1, SamplingParams())
+    result = sampler(tmp_path, {"problems": {"p": {"a b c d": 1}}, "tokens": {"a b c d": 8}})
+    (whole,) = drawn(result, 0, 1, SamplingParams())
     assert (whole.text, whole.tokens, whole.finish) == ("a b c d", 8, "stop")
-    (cut,) = drawn(one, 0, 1, SamplingParams(max_tokens=4))
+    (cut,) = drawn(result, 0, 1, SamplingParams(max_tokens=4))
     assert (cut.text, cut.tokens, cut.finish) == ("a b", 4, "length")
-    (stopped,) = drawn(one, 0, 1, SamplingParams(stop=("d", " c")))
+    (stopped,) = drawn(result, 0, 1, SamplingParams(stop=("d", " c")))
     assert (stopped.text, stopped.finish) == ("a b", "stop")
 
 
 def test_bad_behaviour_is_as_it_is_asked_for(tmp_path: Path) -> None:
     assert len({sample.text for sample in drawn(sampler(tmp_path, copies="yes"), 0, 50, SamplingParams())}) == 1
-    one = sampler(tmp_path, fail="0.25", width="3", appetite="9")
-    assert (one.concurrency, one.batch_size) == (3, 9)
+    left = sampler(tmp_path, fail="0.25", width="3", appetite="9")
+    assert (left.concurrency, left.batch_size) == (3, 9)
     requests = [Request("p", "", first, 1, 7) for first in range(2000)]
-    failed = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.error]
+    failed = [answer.request.first for answer in left.sample(requests, SamplingParams()) if answer.error]
     assert 400 < len(failed) < 600
-    again = [answer.request.first for answer in one.sample(requests, SamplingParams()) if answer.error]
+    again = [answer.request.first for answer in left.sample(requests, SamplingParams()) if answer.error]
     assert again == failed
 
 
@@ -124,6 +129,6 @@ def test_what_is_no_script_or_no_setting_is_refused(tmp_path: Path) -> None:
     for name, value, words in (("delai", "1", "delay"), ("delay", "-1", "delay=-1"), ("copies", "1", "copies=1")):
         with pytest.raises(OffleashError, match=words):
             sampler(tmp_path, **{name: value})
-    one = sampler(tmp_path, {"problems": {"a": {"x": 1}}})
+    result = sampler(tmp_path, {"problems": {"a": {"x": 1}}})
     with pytest.raises(OffleashError, match="has no entry for problem 'p'"):
-        drawn(one, 0, 1, SamplingParams())
+        drawn(result, 0, 1, SamplingParams())

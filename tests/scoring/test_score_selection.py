@@ -155,7 +155,7 @@ def test_token_entropies_after_correct_ones_and_then_the_first_are_those_of_the_
     assert found.tokens[0].samples == expected.tokens[0].samples == 4
     np.testing.assert_allclose(found.measures[TOKEN].value_PR, expected.measures[TOKEN].value_PR, atol=1e-5)
     assert found.positions.samples_R.tolist() == [4]
-    assert found.positions.places[-1].value_R == pytest.approx(expected.positions.places[-1].value_R, abs=1e-5)
+    assert found.positions.parts[-1].value_R == pytest.approx(expected.positions.parts[-1].value_R, abs=1e-5)
 
 
 def test_positions_that_an_older_version_made_of_correct_samples_are_made_again(tmp_path: Path, scorer: Scorer) -> None:

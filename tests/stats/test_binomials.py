@@ -44,12 +44,12 @@ def test_a_miss_is_a_ratio_of_binomial_coefficients(case: tuple[int, int, int]) 
 def test_a_miss_keeps_twelve_digits_at_sixteen_thousand_samples(case: tuple[int, int, int]) -> None:
     n, c, k = case
     top, bottom = comb(n - c, k), comb(n, k)
-    found = float(log_miss(n, c, k))
+    result = float(log_miss(n, c, k))
     if top == 0:
-        assert found == -inf
+        assert result == -inf
     else:  # logs of the integers themselves, so that a chance below 1e-308 is still compared
         shift = max(bottom.bit_length() - top.bit_length() - 60, 0)
-        assert found == pytest.approx(log(Fraction(top << shift, bottom)) - shift * log(2), rel=1e-12, abs=1e-12)
+        assert result == pytest.approx(log(Fraction(top << shift, bottom)) - shift * log(2), rel=1e-12, abs=1e-12)
 
 
 def test_an_empty_draw_always_misses_and_a_full_one_never_does() -> None:
@@ -141,8 +141,8 @@ def test_hypergeometric_tails_are_scipys(drawn: int) -> None:
 def test_a_hypergeometric_tail_is_a_sum_of_fractions(case: tuple[int, int, int], hits: int) -> None:
     n, c, k = case
     ways = sum(comb(c, j) * comb(n - c, k - j) for j in range(max(hits, 0), min(c, k) + 1))
-    found = float(hypergeometric_at_least(hits, n, c, k))
-    assert found == pytest.approx(float(Fraction(ways, comb(n, k))), rel=1e-13, abs=1e-15)
+    result = float(hypergeometric_at_least(hits, n, c, k))
+    assert result == pytest.approx(float(Fraction(ways, comb(n, k))), rel=1e-13, abs=1e-15)
 
 
 @pytest.mark.parametrize("drawn", [4, 30, 256, 2_048, 16_384])

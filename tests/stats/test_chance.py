@@ -90,8 +90,8 @@ def test_a_problem_that_neither_run_reached_can_be_neither_lost_nor_found() -> N
 @given(tiny())
 @settings(deadline=None)
 def test_swapping_the_runs_swaps_both_tails(case: Case) -> None:
-    one, two = exchange_null(*case), exchange_null(case[0][:, ::-1], case[1][:, ::-1])
-    assert (one.p_S, one.mid_p_S, one.expected_S) == pytest.approx((two.p_E, two.mid_p_E, two.expected_E))
+    first, two = exchange_null(*case), exchange_null(case[0][:, ::-1], case[1][:, ::-1])
+    assert (first.p_S, first.mid_p_S, first.expected_S) == pytest.approx((two.p_E, two.mid_p_E, two.expected_E))
 
 
 def test_the_special_case_of_seen_is_the_general_one() -> None:
@@ -131,8 +131,8 @@ def test_a_redraw_of_the_same_model_retains_all_and_gains_nothing_in_exact_expec
     assert kept == pytest.approx(kept_twice, abs=1e-12)
     joint = np.stack(np.meshgrid(c, c, indexing="ij"), axis=-1).reshape(-1, 2)
     weight = np.multiply.outer(chance, chance).ravel()
-    found = np.array([retest(tally_of_counts([[n, n]], [pair]), k, 2).gain for pair in joint])
-    assert weight @ found == pytest.approx(0, abs=1e-10)
+    result = np.array([retest(tally_of_counts([[n, n]], [pair]), k, 2).gain for pair in joint])
+    assert weight @ result == pytest.approx(0, abs=1e-10)
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.integers(1, 4))

@@ -67,21 +67,21 @@ def test_the_jaccard_index_of_the_reached_sets_is_what_neither_run_lacks() -> No
 @given(st.integers(0, 10**6), st.integers(1, 16))
 @settings(deadline=None, max_examples=30)
 def test_swapping_the_runs_swaps_the_cells_and_turns_the_net_change(seed: int, k: int) -> None:
-    one = support_change(world(seed), "before", "after", k=k, replicates=50)
+    first = support_change(world(seed), "before", "after", k=k, replicates=50)
     two = support_change(world(seed), "after", "before", k=k, replicates=50)
-    assert pytest.approx((one.P, one.S, one.E, one.O)) == (two.P, two.E, two.S, two.O)
-    assert two.value["NSCR"] == pytest.approx(-one.value["NSCR"], nan_ok=True)
-    assert two.value["SRR"] == pytest.approx(1 - one.value["NDR"], nan_ok=True)
+    assert pytest.approx((first.P, first.S, first.E, first.O)) == (two.P, two.E, two.S, two.O)
+    assert two.value["NSCR"] == pytest.approx(-first.value["NSCR"], nan_ok=True)
+    assert two.value["SRR"] == pytest.approx(1 - first.value["NDR"], nan_ok=True)
 
 
 def test_problems_may_come_in_any_order() -> None:
     tally = world(2)
     turned = tally.take(np.random.default_rng(0).permutation(len(tally)))
-    one, two = (support_change(t, "before", "after", k=5, replicates=4000) for t in (tally, turned))
+    first, two = (support_change(t, "before", "after", k=5, replicates=4000) for t in (tally, turned))
     for name in METRICS:
-        assert two.value[name] == pytest.approx(one.value[name])
-        assert two.interval[name].low == pytest.approx(one.interval[name].low, abs=0.02)
-        assert two.interval[name].high == pytest.approx(one.interval[name].high, abs=0.02)
+        assert two.value[name] == pytest.approx(first.value[name])
+        assert two.interval[name].low == pytest.approx(first.interval[name].low, abs=0.02)
+        assert two.interval[name].high == pytest.approx(first.interval[name].high, abs=0.02)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_nearly_so() -> None:

@@ -51,15 +51,15 @@ def test_a_curve_is_the_statistic_at_every_budget() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bands_hold_the_curve_and_lie_outside_most_of_the_pointwise_intervals(name: str) -> None:
-    one = curve(sums()[0], name)
-    assert (one.band_low_K <= one.value_K).all()
-    assert (one.value_K <= one.band_high_K).all()
-    assert (one.low_K <= one.value_K).all()
-    assert (one.value_K <= one.high_K).all()
+    result = curve(sums()[0], name)
+    assert (result.band_low_K <= result.value_K).all()
+    assert (result.value_K <= result.band_high_K).all()
+    assert (result.low_K <= result.value_K).all()
+    assert (result.value_K <= result.high_K).all()
     lowest = -1 if name in ("NSCR", "difference") else 0
-    assert (one.band_low_K >= lowest).all()
-    assert (one.band_high_K <= 1).all()
-    assert (one.band_high_K - one.band_low_K >= 0.95 * (one.high_K - one.low_K)).all()
+    assert (result.band_low_K >= lowest).all()
+    assert (result.band_high_K <= 1).all()
+    assert (result.band_high_K - result.band_low_K >= 0.95 * (result.high_K - result.low_K)).all()
 
 
 def test_a_curve_at_some_budgets_is_the_same_there() -> None:
@@ -71,7 +71,7 @@ def test_a_curve_at_some_budgets_is_the_same_there() -> None:
 
 def test_a_curve_that_is_undefined_everywhere_has_no_band() -> None:
     tally = tally_of_counts(np.full((5, 2), 8), np.zeros((5, 2), int))
-    one = curve(thinned_cells(tally, budgets(8)).sums(100), "SRR")
-    assert np.isnan(one.value_K).all()
-    assert np.isnan(one.band_low_K).all()
-    assert np.isnan(one.low_K).all()
+    result = curve(thinned_cells(tally, budgets(8)).sums(100), "SRR")
+    assert np.isnan(result.value_K).all()
+    assert np.isnan(result.band_low_K).all()
+    assert np.isnan(result.low_K).all()

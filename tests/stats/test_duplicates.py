@@ -224,9 +224,9 @@ def test_a_fault_that_begins_late_is_found_as_soon_as_one_that_begins_at_once() 
 
 
 def test_bets_cover_all_pairs_of_small_requests_without_a_ratio_below_nothing() -> None:
-    for one, two in product(product("ab", repeat=2), repeat=2):
+    for first, second in product(product("ab", repeat=2), repeat=2):
         for ratio in (
-            within_requests(labels("".join(one)), labels("".join(two))),
-            across_requests(labels("".join(one)), labels("".join(two))),
+            within_requests(labels("".join(first)), labels("".join(second))),
+            across_requests(labels("".join(first)), labels("".join(second))),
         ):
             assert np.isfinite(ratio).all()

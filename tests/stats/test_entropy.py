@@ -45,8 +45,8 @@ def average(row: Sequence[str]) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[1]} {row[0]}")
 def test_the_averages_of_table_5_are_means_of_its_benchmarks(row: Sequence[str]) -> None:
-    found, printed, unit = average(row)
-    assert abs(found - printed) <= unit / 2 + 1e-9
+    actual, printed, unit = average(row)
+    assert abs(actual - printed) <= unit / 2 + 1e-9
 
 
 def test_all_of_table_5_is_reproduced_to_the_digits_printed() -> None:
@@ -54,11 +54,11 @@ def test_all_of_table_5_is_reproduced_to_the_digits_printed() -> None:
         pytest.skip("no shared tables beside the project; the rows above stand for them")
     lines = [line for line in TABLE5.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = list(csv.reader(lines))[1:]
-    found = [average(row) for row in rows]
+    actual = [average(row) for row in rows]
     assert len(rows) == 36
     # Inputs are rounded to the unit, too: a mean of five may then be off by one unit, and is in four of the rows.
-    assert all(abs(mean - printed) < unit for mean, printed, unit in found)
-    other = [row[:2] for row, (mean, printed, unit) in zip(rows, found, strict=True) if abs(mean - printed) > unit / 2]
+    assert all(abs(mean - printed) < unit for mean, printed, unit in actual)
+    other = [row[:2] for row, (mean, printed, unit) in zip(rows, actual, strict=True) if abs(mean - printed) > unit / 2]
     assert other == [
         ["avg@32_acc_pct", "Skywork-OR1-7B"],
         ["response_length_tokens", "AceReason-7B"],
@@ -70,27 +70,27 @@ def test_all_of_table_5_is_reproduced_to_the_digits_printed() -> None:
 def test_every_benchmark_weighs_the_same_however_many_problems_it_has() -> None:
     value_PR = np.array([[1.0, 2.0]] * 6 + [[3.0, 0.0]] * 2)
     benchmark_P = np.array(["a"] * 6 + ["b"] * 2)
-    found = means(value_PR, benchmark_P, replicates=200)
-    assert found.value_R.tolist() == [2.0, 1.0]
-    assert found.difference_R.tolist() == [0.0, -1.0]
+    result = means(value_PR, benchmark_P, replicates=200)
+    assert result.value_R.tolist() == [2.0, 1.0]
+    assert result.difference_R.tolist() == [0.0, -1.0]
 
 
 def test_swapping_the_runs_turns_the_difference_and_its_interval() -> None:
     rng = np.random.default_rng(0)
     value_PR, benchmark_P = rng.normal(1.0, 0.3, (30, 2)), np.array(["a", "b"] * 15)
-    one, other = (means(value, benchmark_P, replicates=1000) for value in (value_PR, value_PR[:, ::-1]))
-    assert one.difference_R[1] == pytest.approx(-other.difference_R[1])
-    ends, turned = one.difference_interval_R[1], other.difference_interval_R[1]
+    first, other = (means(value, benchmark_P, replicates=1000) for value in (value_PR, value_PR[:, ::-1]))
+    assert first.difference_R[1] == pytest.approx(-other.difference_R[1])
+    ends, turned = first.difference_interval_R[1], other.difference_interval_R[1]
     assert (ends.low, ends.high) == pytest.approx((-turned.high, -turned.low))
 
 
 def test_a_run_that_knows_nothing_leaves_out_no_problem_of_the_others() -> None:
     value_PR = np.array([[1.0, np.nan, 2.0], [3.0, np.nan, 5.0], [np.nan, np.nan, 9.0]])
-    found = means(value_PR, np.array(["a"] * 3), replicates=200)
-    assert found.problems == 2
-    np.testing.assert_array_equal(found.value_R, [2.0, np.nan, 3.5])
-    np.testing.assert_array_equal(found.difference_R, [0.0, np.nan, 1.5])
-    assert found.direction(1) is Direction.UNKNOWN
+    result = means(value_PR, np.array(["a"] * 3), replicates=200)
+    assert result.problems == 2
+    np.testing.assert_array_equal(result.value_R, [2.0, np.nan, 3.5])
+    np.testing.assert_array_equal(result.difference_R, [0.0, np.nan, 1.5])
+    assert result.direction(1) is Direction.UNKNOWN
     nothing = means(np.full((3, 2), np.nan), np.array(["a"] * 3), replicates=200)
     assert np.isnan(nothing.value_R).all()
     assert nothing.problems == 0
@@ -108,11 +108,11 @@ def test_paired_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 
 def test_runs_that_look_the_same_get_an_interval_with_a_width_only_where_that_may_be_luck() -> None:
-    same_PR, one = np.zeros((10, 2)), np.array(["a"] * 10)
+    same_PR, first = np.zeros((10, 2)), np.array(["a"] * 10)
     for widened in (Widened(share=True), Widened(0.7)):
-        ends = means(same_PR, one, widened, 1000).difference_interval_R[1]
+        ends = means(same_PR, first, widened, 1000).difference_interval_R[1]
         assert ends.low < -0.01 < 0.01 < ends.high
-    plain = means(same_PR, one, replicates=1000).difference_interval_R[1]
+    plain = means(same_PR, first, replicates=1000).difference_interval_R[1]
     assert (plain.low, plain.high) == (0.0, 0.0)
 
 
@@ -122,10 +122,10 @@ def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_th
     for sizes in ([1], [4], [7], [1] * 7, [3, 100]):
         benchmark_P = np.repeat([f"b{place}" for place in range(len(sizes))], sizes)
         value_PR = rng.normal(5.0, 1.0, (benchmark_P.size, 2))
-        found = means(value_PR, benchmark_P, widened, 200)
-        assert found.direction(1) is Direction.UNKNOWN
-        assert np.isnan([end.low for end in found.interval_R]).all()
-        assert not np.isnan(found.difference_R).any()
+        result = means(value_PR, benchmark_P, widened, 200)
+        assert result.direction(1) is Direction.UNKNOWN
+        assert np.isnan([end.low for end in result.interval_R]).all()
+        assert not np.isnan(result.difference_R).any()
         assert means(value_PR / 10, benchmark_P, Widened(share=True), 200).direction(1) is not Direction.UNKNOWN
 
 
@@ -139,9 +139,9 @@ def test_a_mean_that_did_not_move_is_said_to_have_moved_at_most_about_as_often_a
     for world in range(worlds):
         after_P = 5.0 + rng.normal(0.0, spread, problems)
         value_PR = np.stack([np.full(problems, 5.0), after_P], axis=1)
-        found = means(value_PR, np.array(["a"] * problems), Widened(by), 400, seed=world)
-        assert found.direction(1) is not Direction.UNKNOWN
-        false += found.direction(1) in (Direction.UP, Direction.DOWN)
+        result = means(value_PR, np.array(["a"] * problems), Widened(by), 400, seed=world)
+        assert result.direction(1) is not Direction.UNKNOWN
+        false += result.direction(1) in (Direction.UP, Direction.DOWN)
     assert false / worlds <= 0.08
     sure = np.stack([np.full(problems, 5.0), 5.0 + 6 * spread + rng.normal(0.0, spread, problems)], axis=1)
     assert means(sure, np.array(["a"] * problems), Widened(by), 400).direction(1) is Direction.UP
@@ -161,15 +161,15 @@ def counts() -> st.SearchStrategy[list[list[int]]]:
 
 @given(counts())
 def test_entropy_at_equal_n_is_the_mean_over_all_subsets_of_the_smaller_number(case: list[list[int]]) -> None:
-    flat = [(np.array(one), np.zeros(len(one), dtype=np.int64)) for one in case]
+    flat = [(np.array(item), np.zeros(len(item), dtype=np.int64)) for item in case]
     value_PR, n_P = entropy_at_equal_n(flat, 1)
-    n = min(sum(one) for one in case)
+    n = min(sum(item) for item in case)
     assert n_P.tolist() == [n]
     if n < 2:
         assert np.isnan(value_PR).all()
         return
-    for r, one in enumerate(case):
-        samples = [answer for answer, times in enumerate(one) for _ in range(times)]
+    for r, item in enumerate(case):
+        samples = [answer for answer, times in enumerate(item) for _ in range(times)]
         shares = [np.bincount(subset) / n for subset in combinations(samples, n)]
         plain = np.mean([-sum(p * np.log(p) for p in share if p > 0) for share in shares])
         assert value_PR[0, r] == pytest.approx(plain, abs=1e-9)
@@ -187,13 +187,13 @@ def test_more_samples_of_the_same_shares_do_not_look_more_diverse_at_equal_n() -
 def test_forks_hold_what_the_sorted_tokens_hold(entropies: list[float], share: float) -> None:
     """Heights so fine that every token has its own: then nothing is taken at a mean."""
     order = np.sort(np.array(entropies) + 0.01)
-    found = held_by_top(np.ones(order.size), order, share)
+    result = held_by_top(np.ones(order.size), order, share)
     whole = share * order.size
     part = order[::-1].cumsum()
     at = int(np.floor(whole))
     exact = (part[at - 1] if at else 0.0) + (whole - at) * (order[::-1][at] if at < order.size else 0.0)
-    assert float(found) == pytest.approx(exact / order.sum(), rel=1e-6)
-    assert float(found) >= share - 1e-9
+    assert float(result) == pytest.approx(exact / order.sum(), rel=1e-6)
+    assert float(result) >= share - 1e-9
 
 
 def test_the_height_of_forks_is_that_of_the_lowest_of_them() -> None:
@@ -207,8 +207,8 @@ def test_problems_are_counted_by_the_way_of_both_entropies() -> None:
     way = np.array(
         [[0, 1, 0, 1], [0, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 1, 1], [0, 1, np.nan, 1]]
     )
-    found = square(way[:, :2], way[:, 2:], Direction.UP, Direction.DOWN)
-    cells = (found.up_up, found.up_down, found.down_up, found.down_down, found.level)
+    result = square(way[:, :2], way[:, 2:], Direction.UP, Direction.DOWN)
+    cells = (result.up_up, result.up_down, result.down_up, result.down_down, result.level)
     assert cells == (1, 2, 1, 1, 1)
     turned = square(way[:, 1::-1], way[:, :1:-1], Direction.DOWN, Direction.UP)
     assert (turned.up_up, turned.up_down, turned.down_up, turned.down_down) == (1, 1, 2, 1)

@@ -13,7 +13,10 @@ import pytest
 import offleash as ol
 from offleash import stats
 
-MODULES = [importlib.import_module(f"offleash.stats.{found.name}") for found in pkgutil.iter_modules(stats.__path__)]
+MODULES = [
+    importlib.import_module(f"offleash.stats.{iter_module.name}")
+    for iter_module in pkgutil.iter_modules(stats.__path__)
+]
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, object]]:

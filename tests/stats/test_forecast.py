@@ -131,9 +131,9 @@ def test_no_samples_give_no_forecast() -> None:
 
 def test_the_order_of_problems_does_not_matter() -> None:
     drawn, correct = world(0.3, 5, 0.2, 60, 64, 1)
-    one, two = forecast(drawn, correct, [128, 512]), forecast(drawn[::-1], correct[::-1], [128, 512])
-    assert one.low_K == pytest.approx(two.low_K)
-    assert one.high_K == pytest.approx(two.high_K)
+    first, two = forecast(drawn, correct, [128, 512]), forecast(drawn[::-1], correct[::-1], [128, 512])
+    assert first.low_K == pytest.approx(two.low_K)
+    assert first.high_K == pytest.approx(two.high_K)
 
 
 def test_problems_with_different_numbers_of_samples_go_on_from_their_own() -> None:

@@ -61,10 +61,10 @@ def worlds(draw: st.DrawFn) -> tuple[list[Row], int, list[tuple[int, int]], list
 def test_floors_equal_a_plain_loop_over_pairs_of_problems(
     world: tuple[list[Row], int, list[tuple[int, int]], list[int] | None],
 ) -> None:
-    found, listed = floor_of(*world), looped(*world)
-    assert found.floor_P == pytest.approx(listed.floor_P, nan_ok=True)
-    assert found.rank_p_P == pytest.approx(listed.rank_p_P, nan_ok=True)
-    assert found.eligible_P.tolist() == listed.eligible_P.tolist()
+    actual, listed = floor_of(*world), looped(*world)
+    assert actual.floor_P == pytest.approx(listed.floor_P, nan_ok=True)
+    assert actual.rank_p_P == pytest.approx(listed.rank_p_P, nan_ok=True)
+    assert actual.eligible_P.tolist() == listed.eligible_P.tolist()
 
 
 def test_a_floor_by_hand() -> None:

@@ -106,8 +106,8 @@ def test_strata_are_codes_of_the_labels() -> None:
 @pytest.mark.parametrize(("successes", "total"), [(0, 10), (3, 10), (10, 10), (25, 28), (1355, 1411)])
 def test_wilson_is_the_inverted_score_test(successes: int, total: int) -> None:
     expected = stats.binomtest(successes, total).proportion_ci(method="wilson")
-    found = wilson(successes, total)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    result = wilson(successes, total)
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_wilson_of_nothing_is_unknown() -> None:

@@ -47,17 +47,17 @@ def test_a_share_over_uneven_benchmarks_is_as_sure_as_its_smallest_lets_it_be(si
     benchmark_P = np.repeat(["a", "b"], sizes)
     for seed in range(120):
         value_PR = rng.binomial(32, rng.beta(0.6, 0.6, (len(benchmark_P), 2))) / 32
-        found = means(value_PR, benchmark_P, Widened(share=True), 400, seed)
-        ends = found.difference_interval_R[1]
+        result = means(value_PR, benchmark_P, Widened(share=True), 400, seed)
+        ends = result.difference_interval_R[1]
         hits += ends.low <= 0 <= ends.high
-        assert all(0 <= one.low <= one.high <= 1 for one in found.interval_R)
+        assert all(0 <= item.low <= item.high <= 1 for item in result.interval_R)
     assert hits / 120 > 0.9
 
 
 def test_what_is_the_same_everywhere_has_no_spread_however_uneven_its_benchmarks_are() -> None:
     sizes = [2] * 10 + [4] * 10
-    found = means(np.full((60, 2), 1000.0), np.repeat([f"b{i}" for i in range(20)], sizes))
-    for ends in found.interval_R:
+    result = means(np.full((60, 2), 1000.0), np.repeat([f"b{i}" for i in range(20)], sizes))
+    for ends in result.interval_R:
         assert ends.low == pytest.approx(1000) == ends.high
 
 

@@ -172,14 +172,14 @@ def test_studies_side_by_side_have_the_intervals_of_each_alone() -> None:
 def test_intervals_hold_the_value_of_the_population(
     world: str, problems: int, strata: int, n: int, k: int, studies: int
 ) -> None:
-    found = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000, strata)
+    result = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000, strata)
     for name in (*METRICS, "difference"):
-        held, narrowest = found[name]
+        held, narrowest = result[name]
         assert held >= 0.92 - slack(0.92, studies), (name, held)
         assert narrowest > 0.002, (name, narrowest)
     if n == k and world in ("same model", "sharpened"):  # elsewhere a truth at 0 or 1 is held nearly always
         for name in (*METRICS, "difference"):
-            assert found[name][0] <= 0.995, (name, found[name][0])
+            assert result[name][0] <= 0.995, (name, result[name][0])
 
 
 @pytest.mark.parametrize("world", ["same model", "sharpened"])
@@ -188,9 +188,9 @@ def test_intervals_hold_the_value_with_many_small_benchmarks(world: str) -> None
 
     Gamma(1 - 2/n) weights have the right variance; benchmarks of fewer than five problems can share a stratum.
     """
-    found = coverage(WORLDS[world](), 100, 32, 32, 1000, 2000, strata=50)
+    result = coverage(WORLDS[world](), 100, 32, 32, 1000, 2000, strata=50)
     for name in (*METRICS, "difference"):
-        assert found[name][0] >= 0.92 - slack(0.92, 1000), (name, found[name][0])
+        assert result[name][0] >= 0.92 - slack(0.92, 1000), (name, result[name][0])
 
 
 def hard_problems() -> World:
@@ -203,9 +203,9 @@ def hard_problems() -> World:
 @pytest.mark.parametrize(("n", "k"), [(32, 32), (64, 8)], ids=["whole budget", "thinned"])
 @pytest.mark.parametrize("world", ["same model", "sharpened"])
 def test_intervals_of_pass_at_k_of_one_run_hold_it(world: str, n: int, k: int, problems: int, studies: int) -> None:
-    found = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000)
+    result = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000)
     for name in ("before", "after"):
-        assert 0.92 - slack(0.92, studies) <= found[name][0] <= 0.995, (name, found[name])
+        assert 0.92 - slack(0.92, studies) <= result[name][0] <= 0.995, (name, result[name])
 
 
 @pytest.mark.parametrize(("world", "k"), [(few_losses, 8), (hard_problems, 1)], ids=["near one", "near zero"])
@@ -214,8 +214,8 @@ def test_intervals_of_pass_at_k_of_one_run_hold_it_near_its_ends(world: Callable
 
     With one pseudo-problem of Gamma(1/2) reached and one not, coverage is .92 and .95 at N = 30; it is .75 and .86 now.
     """
-    found = coverage(world(), 30, 64, k, 1000, 2000)
-    assert found["before"][0] >= 0.92 - slack(0.92, 1000), found["before"]
+    result = coverage(world(), 30, 64, k, 1000, 2000)
+    assert result["before"][0] >= 0.92 - slack(0.92, 1000), result["before"]
 
 
 @lengths(200, 2000)
@@ -236,9 +236,9 @@ def whole_curves(world: World, problems: int, n: int, studies: int) -> tuple[dic
     for number in range(studies):
         sums = thinned_cells(part(tally, number, problems), k_K).sums(1000, number)
         for name in NAMES:
-            one = curve(sums, name)
-            band[name] += ((one.band_low_K <= true[name]) & (true[name] <= one.band_high_K)).all() / studies
-            points[name] += ((one.low_K <= true[name]) & (true[name] <= one.high_K)).all() / studies
+            result = curve(sums, name)
+            band[name] += ((result.band_low_K <= true[name]) & (true[name] <= result.band_high_K)).all() / studies
+            points[name] += ((result.low_K <= true[name]) & (true[name] <= result.high_K)).all() / studies
     return band, points
 
 
@@ -250,11 +250,11 @@ def sizes(world: World, problems: int, n: int, studies: int) -> dict[str, np.nda
     tally = study(world, problems, n, studies, 12)
     out: dict[str, list[float]] = {name: [] for name in ("p_S", "p_E", "mcnemar", "mid_p_S", "mid_p_E")}
     for number in range(studies):
-        one = part(tally, number, problems)
-        null = exchange_null(one.drawn_PR, one.correct_PR)
+        result = part(tally, number, problems)
+        null = exchange_null(result.drawn_PR, result.correct_PR)
         for name in ("p_S", "p_E", "mid_p_S", "mid_p_E"):
             out[name].append(getattr(null, name))
-        reached = one.correct_PR > 0
+        reached = result.correct_PR > 0
         E, S = (~reached[:, 0] & reached[:, 1]).sum(), (reached[:, 0] & ~reached[:, 1]).sum()
         out["mcnemar"].append(mcnemar(int(E), int(S)))
     return {name: np.array(values) for name, values in out.items()}
@@ -337,11 +337,11 @@ def retests(world: World, problems: int, n: int, k: int, studies: int) -> dict[s
     tally = study(world, problems, n, studies, 14)
     every = [retest(part(tally, number, problems), k, 1000, number) for number in range(studies)]
     return {
-        "SRR": float(np.mean([one.SRR_interval.low <= retention <= one.SRR_interval.high for one in every])),
-        "gain": float(np.mean([one.gain_interval.low <= gain <= one.gain_interval.high for one in every])),
-        "bias of SRR": float(np.mean([one.SRR for one in every]) - retention),
-        "bias of gain": float(np.mean([one.gain for one in every]) - gain),
-        "error of gain": float(np.std([one.gain for one in every]) / np.sqrt(studies)),
+        "SRR": float(np.mean([item.SRR_interval.low <= retention <= item.SRR_interval.high for item in every])),
+        "gain": float(np.mean([item.gain_interval.low <= gain <= item.gain_interval.high for item in every])),
+        "bias of SRR": float(np.mean([item.SRR for item in every]) - retention),
+        "bias of gain": float(np.mean([item.gain for item in every]) - gain),
+        "error of gain": float(np.std([item.gain for item in every]) / np.sqrt(studies)),
         "true SRR": retention,
         "true gain": gain,
     }
@@ -351,14 +351,14 @@ def retests(world: World, problems: int, n: int, k: int, studies: int) -> dict[s
 @pytest.mark.parametrize("problems", [30, 100])
 @pytest.mark.parametrize("world", list(WORLDS))
 def test_intervals_of_the_retest_hold_its_value(world: str, problems: int, studies: int) -> None:
-    found = retests(WORLDS[world](), problems, 32, 16, studies)
-    assert found["gain"] >= 0.92 - slack(0.92, studies), found
+    result = retests(WORLDS[world](), problems, 32, 16, studies)
+    assert result["gain"] >= 0.92 - slack(0.92, studies), result
     if problems == 100 and world != "few gains":  # the rest: see the next test
-        assert found["SRR"] >= 0.92 - slack(0.92, studies), found
-    assert abs(found["bias of gain"]) <= 4 * found["error of gain"]
-    assert abs(found["bias of SRR"]) < 0.02
+        assert result["SRR"] >= 0.92 - slack(0.92, studies), result
+    assert abs(result["bias of gain"]) <= 4 * result["error of gain"]
+    assert abs(result["bias of SRR"]) < 0.02
     if world == "same model":
-        assert (found["true SRR"], found["true gain"]) == pytest.approx((1, 0), abs=1e-9)
+        assert (result["true SRR"], result["true gain"]) == pytest.approx((1, 0), abs=1e-9)
 
 
 @pytest.mark.slow
@@ -368,8 +368,8 @@ def test_intervals_of_retested_retention_hold_it_in_small_studies(world: str) ->
 
     A third, (1/2, 0), a problem seen once in 2k draws, brings .88, .85 and .53 to .99 and more, the width up a tenth.
     """
-    found = retests(WORLDS[world](), 30, 32, 16, 1000)
-    assert found["SRR"] >= 0.92 - slack(0.92, 1000), found
+    result = retests(WORLDS[world](), 30, 32, 16, 1000)
+    assert result["SRR"] >= 0.92 - slack(0.92, 1000), result
 
 
 # Crossing and equivalent budget
@@ -396,9 +396,9 @@ def crossings(world: World, problems: int, n: int, studies: int) -> dict[str, fl
     held, resolved, told = [], [], []
     for number in range(studies):
         sums = thinned_cells(part(tally, number, problems), k_K).sums(1000, number)
-        one, tries = crossing(sums), equivalent_budget(sums, 1)
-        held.append((one.low is None or one.low <= cross) and (one.high is None or cross <= one.high))
-        resolved.append(one.resolved)
+        first, tries = crossing(sums), equivalent_budget(sums, 1)
+        held.append((first.low is None or first.low <= cross) and (first.high is None or cross <= first.high))
+        resolved.append(first.resolved)
         told.append((tries.low is None or tries.low <= worth) and (tries.high is None or worth <= tries.high))
     return {
         "crossing": float(np.mean(held)),
@@ -412,11 +412,11 @@ def crossings(world: World, problems: int, n: int, studies: int) -> dict[str, fl
 @lengths(200, 1000)
 @pytest.mark.parametrize("problems", [100, 400])
 def test_intervals_of_the_crossing_and_of_the_equivalent_budget_hold_them(problems: int, studies: int) -> None:
-    found = crossings(leashed(), problems, 64, studies)
-    assert found["crossing"] >= 0.92 - slack(0.92, studies), found
-    assert found["budget"] >= 0.92 - slack(0.92, studies), found
+    result = crossings(leashed(), problems, 64, studies)
+    assert result["crossing"] >= 0.92 - slack(0.92, studies), result
+    assert result["budget"] >= 0.92 - slack(0.92, studies), result
     if problems == 400:
-        assert found["resolved"] > 0.5, found
+        assert result["resolved"] > 0.5, result
 
 
 # Stopping early
@@ -441,9 +441,9 @@ def test_runs_that_stop_early_are_unbiased_and_have_the_table_of_the_full_draw(u
     true = np.array([[truth(world, int(k))[name] for k in k_K] for name in ("before", "after")])
     reach = reach_PRK(early, k_K)
     assert (np.abs(reach.mean(axis=0) - true) <= 4 * reach.std(axis=0) / np.sqrt(len(early))).all()
-    one, two = (support_change(tally, "before", "after", replicates=50) for tally in (early, full))
-    assert one.k == two.k == 64
-    assert (one.P, one.E, one.S, one.O) == (two.P, two.E, two.S, two.O)
+    first, two = (support_change(tally, "before", "after", replicates=50) for tally in (early, full))
+    assert first.k == two.k == 64
+    assert (first.P, first.E, first.S, first.O) == (two.P, two.E, two.S, two.O)
     assert early.drawn_PR.sum() < 0.9 * full.drawn_PR.sum()
 
 

@@ -53,10 +53,10 @@ def test_over_many_redraws_the_mean_is_near_the_mass_and_the_bound_holds() -> No
     sample_DN = rng.choice(len(FINDER), (draws, n), p=FINDER)
     place_S, which = np.nonzero(RIGHT[sample_DN])
     chosen = sample_DN[place_S, which]
-    found = weighed_mass(np.log(OTHER[chosen]), np.log(FINDER[chosen]), place_S, np.full(draws, n))
-    error = found.estimate_P.std() / np.sqrt(draws)
-    assert found.estimate_P.mean() == pytest.approx(SEEN_BY_FINDER, abs=4 * error)
-    assert (found.low_P <= SEEN_BY_FINDER).mean() >= 0.95
+    result = weighed_mass(np.log(OTHER[chosen]), np.log(FINDER[chosen]), place_S, np.full(draws, n))
+    error = result.estimate_P.std() / np.sqrt(draws)
+    assert result.estimate_P.mean() == pytest.approx(SEEN_BY_FINDER, abs=4 * error)
+    assert (result.low_P <= SEEN_BY_FINDER).mean() >= 0.95
 
 
 def test_a_record_that_stopped_at_its_mth_success_is_unbiased_without_that_success() -> None:
@@ -72,21 +72,21 @@ def test_a_record_that_stopped_at_its_mth_success_is_unbiased_without_that_succe
 def test_both_runs_together_are_unbiased_for_all_of_the_mass() -> None:
     for q, pi in ((OTHER, FINDER), (FINDER, OTHER)):
         expected = 0.0
-        for one, two in product(range(5), repeat=2):  # one sample of each run
-            some = np.array([place for place in (one, two) if RIGHT[place]], dtype=int)
+        for first, second in product(range(5), repeat=2):  # one sample of each run
+            some = np.array([place for place in (first, second) if RIGHT[place]], dtype=int)
             with np.errstate(divide="ignore"):
                 mass = mass_of_both(np.log(q[some]), np.log(pi[some]), np.zeros(len(some), int), [1], [1])[0]
-            expected += q[one] * pi[two] * mass
+            expected += q[first] * pi[second] * mass
         assert expected == pytest.approx(q[RIGHT].sum(), rel=1e-12)
 
 
 def test_a_sample_that_a_law_excludes_weighs_nothing_and_nothing_overflows() -> None:
     log_other, log_finder = [-np.inf, -2_000.0, 5.0], [-1.0, -5_000.0, -np.inf]
-    found = weighed_mass(log_other, log_finder, [0, 1, 2], [10, 10, 10])
-    assert found.estimate_P[[0, 2]].tolist() == [0, 0]
-    assert found.estimate_P[1] == np.inf  # a weight of e^3000: said, not hidden
-    assert (found.effective_P == [0, 1, 0]).all()
-    assert (found.low_P <= 1).all()
+    result = weighed_mass(log_other, log_finder, [0, 1, 2], [10, 10, 10])
+    assert result.estimate_P[[0, 2]].tolist() == [0, 0]
+    assert result.estimate_P[1] == np.inf  # a weight of e^3000: said, not hidden
+    assert (result.effective_P == [0, 1, 0]).all()
+    assert (result.low_P <= 1).all()
     assert np.isnan(weighed_mass([], [], [], [0]).estimate_P[0])
 
 
@@ -95,18 +95,18 @@ def test_the_effective_size_is_between_one_and_all_and_blind_to_a_common_factor(
     logs: list[float], shift: float
 ) -> None:
     zeros = np.zeros(len(logs))
-    one = weighed_mass(logs, zeros, zeros, [100]).effective_P[0]
-    assert 1 - 1e-9 <= one <= len(logs) + 1e-9
-    assert weighed_mass(np.add(logs, shift), zeros, zeros, [100]).effective_P[0] == pytest.approx(one)
+    item = weighed_mass(logs, zeros, zeros, [100]).effective_P[0]
+    assert 1 - 1e-9 <= item <= len(logs) + 1e-9
+    assert weighed_mass(np.add(logs, shift), zeros, zeros, [100]).effective_P[0] == pytest.approx(item)
     assert weighed_mass(zeros, zeros, zeros, [100]).effective_P[0] == pytest.approx(len(logs))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-700, 700)), max_size=30))
 def test_log_sums_agree_with_a_loop(rows: list[tuple[int, float]]) -> None:
-    found = log_sums([value for _, value in rows], [place for place, _ in rows], 4)
+    result = log_sums([value for _, value in rows], [place for place, _ in rows], 4)
     for place in range(4):
         some = [value for at, value in rows if at == place]
-        assert found[place] == pytest.approx(np.logaddexp.reduce(some) if some else -np.inf)
+        assert result[place] == pytest.approx(np.logaddexp.reduce(some) if some else -np.inf)
 
 
 def test_the_mass_of_different_completions_is_their_sum_and_at_most_one() -> None:
@@ -134,9 +134,9 @@ def test_problems_that_were_chosen_by_a_lucky_success_are_not_called_within_reac
     hit_P = rng.binomial(n, pi, 1_000_000)
     hit_E = hit_P[hit_P > 0]  # E: the finder was lucky there
     place_S = np.repeat(np.arange(len(hit_E)), hit_E)
-    one = weighed_mass(np.full(len(place_S), np.log(q)), np.full(len(place_S), np.log(pi)), place_S, hit_E * 0 + n)
-    assert (one.low_P > q).mean() > 0.5  # the 95% is before problems are chosen
-    trusted_E = trusted_bound(np.full(len(hit_E), q), one)
+    result = weighed_mass(np.full(len(place_S), np.log(q)), np.full(len(place_S), np.log(pi)), place_S, hit_E * 0 + n)
+    assert (result.low_P > q).mean() > 0.5  # the 95% is before problems are chosen
+    trusted_E = trusted_bound(np.full(len(hit_E), q), result)
     assert (trusted_E <= q).all()
     assert set(reach(trusted_E, n)) == {Reach.OPEN}  # k more samples show it with a chance of 2.5% at most
 
@@ -181,7 +181,7 @@ def test_groups_that_differ_only_in_length_agree_once_lengths_are_matched() -> N
     flat, matched = np.ones(800), matched_weights(length, group, np.ones(800))
 
     def gap(weight: np.ndarray) -> float:
-        means = [np.average(value[group == one], weights=weight[group == one]) for one in (0, 1)]
+        means = [np.average(value[group == item], weights=weight[group == item]) for item in (0, 1)]
         return float(abs(means[0] - means[1]))
 
     assert gap(flat) > 0.3

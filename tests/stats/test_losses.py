@@ -104,8 +104,8 @@ def test_swapping_the_runs_swaps_losses_and_gains(case: Case) -> None:
     drawn, correct = case
     swapped = drawn[:, ::-1], correct[:, ::-1]
     assert losses_at_least(*swapped) == gains_at_least(*case)
-    one, two = lists(*case), lists(*swapped)
-    assert (one.lost.tolist(), one.fallen.tolist()) == (two.gained.tolist(), two.risen.tolist())
+    first, two = lists(*case), lists(*swapped)
+    assert (first.lost.tolist(), first.fallen.tolist()) == (two.gained.tolist(), two.risen.tolist())
     assert strength(correct)["S"] == strength(correct[:, ::-1])["E"]
 
 
@@ -166,8 +166,8 @@ def test_the_p_of_a_loss_after_an_early_stop_is_valid(until: int, p: float) -> N
     reached_after = [(0, (1 - p) ** budget), (1, 1 - (1 - p) ** budget)]
     value, chance = [], []
     for (n, c, stopped, weight), (after, other) in product(before, reached_after):
-        one = loss_p_stopped(np.array([n]), until, budget, np.array([[c, after]]), np.array([stopped]))
-        value.append(float(one[0]))
+        first = loss_p_stopped(np.array([n]), until, budget, np.array([[c, after]]), np.array([stopped]))
+        value.append(float(first[0]))
         chance.append(weight * other)
     assert sum(chance) == pytest.approx(1)
     for a in set(value):

@@ -34,10 +34,10 @@ def test_majority_equals_enumeration_of_all_subsets(rows: list[tuple[int, bool, 
     samples = [a for a, c in enumerate(count) for _ in range(c)]
     k = data.draw(st.integers(1, len(samples)))
     listed = np.mean([credit(s, correct, votes) for s in combinations(samples, k)])  # type: ignore[arg-type]
-    found = majority_at_k(count, correct, [0] * len(rows), 1, k, votes_A=votes)
-    assert found.value_P[0] == pytest.approx(listed, abs=1e-12)
-    assert found.exact_P.all()
-    assert found.error_P.tolist() == [0]
+    result = majority_at_k(count, correct, [0] * len(rows), 1, k, votes_A=votes)
+    assert result.value_P[0] == pytest.approx(listed, abs=1e-12)
+    assert result.exact_P.all()
+    assert result.error_P.tolist() == [0]
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(300, 160, 64), (2000, 1010, 501), (16384, 8200, 1024)])
@@ -45,8 +45,8 @@ def test_two_answers_give_the_hypergeometric_tail(n: int, c: int, k: int) -> Non
     halves = 2 * comb(c, k // 2) * comb(n - c, k // 2) if k % 2 == 0 else 0
     wins = sum(2 * comb(c, x) * comb(n - c, k - x) for x in range(k // 2 + 1, k + 1)) + halves // 2
     # a large effort: these are to be compared exactly, however long they take
-    found = majority_at_k([c, n - c], [True, False], [0, 0], 1, k, effort=1e12)
-    assert found.value_P[0] == pytest.approx(float(Fraction(wins, 2 * comb(n, k))), abs=1e-10)
+    result = majority_at_k([c, n - c], [True, False], [0, 0], 1, k, effort=1e12)
+    assert result.value_P[0] == pytest.approx(float(Fraction(wins, 2 * comb(n, k))), abs=1e-10)
 
 
 @given(answers, st.integers(2, 6), st.integers(0, 5))
@@ -95,10 +95,10 @@ def test_more_votes_help_the_favourite_and_bury_the_rest() -> None:
 
 
 def test_too_few_samples_give_no_estimate() -> None:
-    found = majority_at_k([3, 5], [True, True], [0, 1], 3, 4)
-    assert np.isnan(found.value_P[[0, 2]]).all()
-    assert found.value_P[1] == pytest.approx(1)
-    assert found.mean == found.value_P[1]
+    result = majority_at_k([3, 5], [True, True], [0, 1], 3, 4)
+    assert np.isnan(result.value_P[[0, 2]]).all()
+    assert result.value_P[1] == pytest.approx(1)
+    assert result.mean == result.value_P[1]
     assert np.isnan(majority_at_k([1], [True], [0], 1, 2).mean)
     with pytest.raises(ValueError, match="k=0"):
         majority_at_k([1], [True], [0], 1, 0)
@@ -106,16 +106,16 @@ def test_too_few_samples_give_no_estimate() -> None:
 
 def test_a_seed_gives_the_same_simulation_again() -> None:
     count = np.arange(1, 40)
-    one, two, other = (
+    first, two, other = (
         majority_at_k(count, count % 3 == 0, np.zeros(39), 1, 64, effort=0, seed=s).value_P[0] for s in (5, 5, 6)
     )
-    assert one == two != other
+    assert first == two != other
 
 
 def test_two_hundred_problems_take_seconds() -> None:
     rng = np.random.default_rng(0)
     count = rng.multinomial(256, rng.dirichlet(np.full(50, 0.1), size=200)).ravel()
     start = time.process_time()
-    found = majority_at_k(count, rng.random(count.size) < 0.05, np.repeat(np.arange(200), 50), 200, 64)
+    result = majority_at_k(count, rng.random(count.size) < 0.05, np.repeat(np.arange(200), 50), 200, 64)
     assert time.process_time() - start < 10
-    assert np.isfinite(found.value_P).all()
+    assert np.isfinite(result.value_P).all()

@@ -87,24 +87,24 @@ def test_g_pass_at_k_is_pass_at_k_at_no_share_and_pass_hat_k_at_all() -> None:
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=8), st.integers(1, 8))
 @settings(deadline=None)
 def test_max_at_k_equals_enumeration_of_all_subsets(scores: list[float], k: int) -> None:
-    found = max_at_k(scores, [0] * len(scores), 1, k)
+    result = max_at_k(scores, [0] * len(scores), 1, k)
     if k > len(scores):
-        assert np.isnan(found).all()
+        assert np.isnan(result).all()
     else:
-        assert found[0] == pytest.approx(np.mean([max(subset) for subset in combinations(scores, k)]), abs=1e-12)
+        assert result[0] == pytest.approx(np.mean([max(subset) for subset in combinations(scores, k)]), abs=1e-12)
 
 
 def test_max_at_k_keeps_problems_apart_in_any_order() -> None:
     problem, score = np.array([2, 0, 2, 0, 0]), np.array([0.5, 3.0, 0.0, 1.0, 2.0])
-    found = max_at_k(score, problem, 3, 2)
-    assert found[[0, 2]] == pytest.approx([8 / 3, 0.5])
-    assert np.isnan(found[1])
+    result = max_at_k(score, problem, 3, 2)
+    assert result[[0, 2]] == pytest.approx([8 / 3, 0.5])
+    assert np.isnan(result[1])
 
 
 def test_max_at_2_of_the_reference_scores() -> None:
     scores = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 1, 1]])
-    found = max_at_k(scores.ravel(), np.repeat([0, 1], 5), 2, 2)
-    assert found.mean() == pytest.approx(0.95, abs=1e-12)
+    result = max_at_k(scores.ravel(), np.repeat([0, 1], 5), 2, 2)
+    assert result.mean() == pytest.approx(0.95, abs=1e-12)
 
 
 def test_bayes_at_n_of_the_reference_outcomes() -> None:
@@ -122,8 +122,8 @@ def test_bayes_at_n_of_binary_outcomes_is_a_beta_posterior() -> None:
 @settings(deadline=None)
 def test_prefix_pass_is_any_of_the_first_k(sample: list[bool], k: int) -> None:
     first = sample.index(True) if any(sample) else -1
-    found = pass_at_k_prefix(len(sample), first, k)
-    assert np.isnan(found) if k > len(sample) else found == any(sample[:k])
+    result = pass_at_k_prefix(len(sample), first, k)
+    assert np.isnan(result) if k > len(sample) else result == any(sample[:k])
 
 
 def test_prefix_pass_over_all_orders_is_the_unbiased_pass() -> None:
@@ -212,9 +212,9 @@ def test_pass_with_replacement_is_a_weighted_integral_of_cover(correct: list[int
 
 
 def test_avg_at_k_is_the_share_correct_and_unknown_without_samples() -> None:
-    found = avg_at_k([4, 0, 8], [1, 0, 8])
-    assert found[[0, 2]] == pytest.approx([0.25, 1])
-    assert np.isnan(found[1])
+    result = avg_at_k([4, 0, 8], [1, 0, 8])
+    assert result[[0, 2]] == pytest.approx([0.25, 1])
+    assert np.isnan(result[1])
 
 
 def test_the_sampling_efficiency_gap_is_what_sampling_still_had_to_give() -> None:

@@ -19,12 +19,12 @@ def test_every_run_has_the_mean_of_its_problems_at_every_budget() -> None:
     tally = three_runs()
     curves = pass_curve(tally, 200).runs
     assert list(curves) == ["base", "mid", "late"]
-    for r, one in enumerate(curves.values()):
-        assert one.k_K.tolist() == [1, 2, 4, 8, 16, 32, 48]
-        assert one.value_K == pytest.approx([pass_at_k(48, tally.correct_PR[:, r], k).mean() for k in one.k_K])
-        assert (np.diff(one.value_K) >= 0).all()
-        assert (one.low_K < one.value_K).all()
-        assert (one.value_K < one.high_K).all()
+    for r, item in enumerate(curves.values()):
+        assert item.k_K.tolist() == [1, 2, 4, 8, 16, 32, 48]
+        assert item.value_K == pytest.approx([pass_at_k(48, tally.correct_PR[:, r], k).mean() for k in item.k_K])
+        assert (np.diff(item.value_K) >= 0).all()
+        assert (item.low_K < item.value_K).all()
+        assert (item.value_K < item.high_K).all()
 
 
 def test_the_largest_budget_is_one_that_every_problem_has() -> None:
@@ -39,9 +39,9 @@ def test_a_run_against_itself_never_crosses_and_is_worth_its_own_tries() -> None
 
 
 def test_a_better_run_is_worth_several_tries() -> None:
-    found = pass_curve(three_runs(), 500).equivalent_budget("late", "mid", 1)
-    assert found.k is not None
-    assert found.k > 2
+    result = pass_curve(three_runs(), 500).equivalent_budget("late", "mid", 1)
+    assert result.k is not None
+    assert result.k > 2
 
 
 def test_an_equivalent_budget_is_that_of_the_k_asked_for() -> None:

@@ -36,11 +36,11 @@ def test_every_split_equals_enumeration_of_all_subsets(correct: list[tuple[int, 
 def test_swapping_the_runs_mirrors_the_splits() -> None:
     rng = np.random.default_rng(0)
     drawn, correct = np.full((40, 2), 32), rng.integers(0, 6, (40, 2))
-    one, two = portfolio(drawn, correct, 16), portfolio(drawn, correct[:, ::-1], 16)
-    assert one.coverage_S == pytest.approx(two.coverage_S[::-1])
-    assert one.value == pytest.approx(two.value)
-    assert (one.gain, one.gain_low, one.gain_high) == pytest.approx((two.gain, two.gain_low, two.gain_high))
-    assert (one.all_base, one.all_rl) == pytest.approx((two.all_rl, two.all_base))
+    first, two = portfolio(drawn, correct, 16), portfolio(drawn, correct[:, ::-1], 16)
+    assert first.coverage_S == pytest.approx(two.coverage_S[::-1])
+    assert first.value == pytest.approx(two.value)
+    assert (first.gain, first.gain_low, first.gain_high) == pytest.approx((two.gain, two.gain_low, two.gain_high))
+    assert (first.all_base, first.all_rl) == pytest.approx((two.all_rl, two.all_base))
 
 
 def test_two_runs_that_solve_different_halves_are_worth_mixing() -> None:
@@ -81,9 +81,9 @@ def test_problems_with_too_few_samples_are_left_out_and_counted() -> None:
 
 
 def test_one_problem_or_none_gives_no_cross_fitted_value() -> None:
-    one, none = portfolio([[8, 8]], [[1, 1]], 4), portfolio([[2, 8]], [[1, 1]], 4)
-    assert np.isfinite(one.coverage_S).all()
-    assert np.isnan([one.value, one.gain, one.gain_low, one.gain_high]).all()
+    first, none = portfolio([[8, 8]], [[1, 1]], 4), portfolio([[2, 8]], [[1, 1]], 4)
+    assert np.isfinite(first.coverage_S).all()
+    assert np.isnan([first.value, first.gain, first.gain_low, first.gain_high]).all()
     assert none.best is None
     assert np.isnan(none.coverage_S).all()
 

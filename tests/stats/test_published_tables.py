@@ -86,8 +86,8 @@ def test_an_exceptional_row_is_still_printed_otherwise_than_its_counts_give(key:
 
 def test_the_exceptions_are_those_of_the_list_of_mismatches() -> None:
     listed = read("published_metric_mismatches.csv")
-    found = sorted((row["table"], metric) for row in listed for metric in row["metric"].split("/"))
-    assert found == sorted((table, metric) for (table, _), metrics in EXCEPTIONS.items() for metric in metrics)
+    actual = sorted((row["table"], metric) for row in listed for metric in row["metric"].split("/"))
+    assert actual == sorted((table, metric) for (table, _), metrics in EXCEPTIONS.items() for metric in metrics)
     assert len({(row["table"], row["row"]) for row in listed}) == len(EXCEPTIONS) == 8
 
 

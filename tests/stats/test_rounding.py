@@ -44,9 +44,9 @@ def test_a_band_is_never_narrower_than_the_intervals_inside_it() -> None:
     correct = [[2, 2]] * 6 + [[0, 1]] + [[0, 0]] * 3
     sums = thinned_cells(tally_of_counts(2, correct), np.array([1, 2])).sums(2000)
     for name in ("SRR", "NDR", "SDS", "NSCR", "difference", "before", "after"):
-        found = curve(sums, name)
-        assert np.all(found.band_low_K <= found.low_K)
-        assert np.all(found.band_high_K >= found.high_K)
+        result = curve(sums, name)
+        assert np.all(result.band_low_K <= result.low_K)
+        assert np.all(result.band_high_K >= result.high_K)
 
 
 def test_two_runs_of_four_million_samples_are_counted() -> None:

@@ -37,18 +37,18 @@ def share_in_both_halves(n: int, c: int) -> float:
 @settings(deadline=None, max_examples=60)
 def test_confirmation_is_the_mean_over_every_split_into_halves(n: int, data: st.DataObject) -> None:
     c = data.draw(st.integers(1, n))
-    found = confirmation(np.array([[n, n]]), np.array([[c, 0]]))
-    assert found["S"].confirmed == pytest.approx(share_in_both_halves(n, c), abs=1e-12)
-    assert found["E"].confirmed == 0
+    result = confirmation(np.array([[n, n]]), np.array([[c, 0]]))
+    assert result["S"].confirmed == pytest.approx(share_in_both_halves(n, c), abs=1e-12)
+    assert result["E"].confirmed == 0
 
 
 def test_confirmation_is_the_printed_formula_for_an_even_number_of_samples() -> None:
     n, c = 16, np.array([1, 2, 3, 8, 5, 0])
     correct = np.stack([c, [0, 0, 0, 0, 2, 3]], axis=1)
-    found = confirmation(np.full((6, 2), n), correct)
+    result = confirmation(np.full((6, 2), n), correct)
     both = [1 - 2 * comb(n - x, n // 2) / comb(n, n // 2) for x in (1, 2, 3, 8)]
-    assert found["S"].confirmed == pytest.approx(sum(both))
-    assert found["E"].confirmed == pytest.approx(both[2])
+    assert result["S"].confirmed == pytest.approx(sum(both))
+    assert result["E"].confirmed == pytest.approx(both[2])
 
 
 @given(st.integers(2, 4), st.data())

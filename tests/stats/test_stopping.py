@@ -103,10 +103,10 @@ def test_rounds_give_the_table_of_the_full_draw_of_the_same_indices(until: int, 
     assert early.head == full.head == budget
     assert cells_of(early) == cells_of(full)
     assert early.first_PR.tolist() == full.first_PR.tolist()
-    found, whole = (
-        evidence(one, support_change(one, "before", "after", replicates=20), replicates=20) for one in (early, full)
+    actual, whole = (
+        evidence(item, support_change(item, "before", "after", replicates=20), replicates=20) for item in (early, full)
     )
-    assert (found.E, found.S, found.mcnemar_p) == (whole.E, whole.S, whole.mcnemar_p)
+    assert (actual.E, actual.S, actual.mcnemar_p) == (whole.E, whole.S, whole.mcnemar_p)
 
 
 def test_the_records_of_the_simulations_below_are_those_that_runs_give() -> None:
@@ -148,9 +148,9 @@ def test_pass_at_k_of_stopped_runs_agrees_with_the_full_draw_within_its_interval
     hit_PRB = draws(sharpened(), 400, 128, [5])
     early, full = pass_curve(pair_of(hit_PRB, UNTIL), 1000), pass_curve(pair_of(hit_PRB, 0), 1000)
     for name in ("before", "after"):
-        one, whole = early.runs[name], full.runs[name]
-        assert ((one.low_K <= whole.value_K) & (whole.value_K <= one.high_K)).all()
-        assert one.value_K[-1] == whole.value_K[-1]
+        first, whole = early.runs[name], full.runs[name]
+        assert ((first.low_K <= whole.value_K) & (whole.value_K <= first.high_K)).all()
+        assert first.value_K[-1] == whole.value_K[-1]
 
 
 # (c) the same model twice: sizes and coverage
@@ -195,11 +195,11 @@ def test_two_stopped_runs_of_one_model_are_called_changed_no_more_often_than_is_
     p, listed, certain = [], [], []
     for number in range(studies):
         pair = whole.take(np.arange(number * problems, (number + 1) * problems))
-        found = evidence(pair, support_change(pair, "before", "after", replicates=2), replicates=2)
-        assert found.mcnemar_p is not None
-        p.append(found.mcnemar_p)
-        listed.append([bool(found.lost), bool(found.gained)])
-        certain.append([bool(found.losses_at_least), bool(found.gains_at_least)])
+        result = evidence(pair, support_change(pair, "before", "after", replicates=2), replicates=2)
+        assert result.mcnemar_p is not None
+        p.append(result.mcnemar_p)
+        listed.append([bool(result.lost), bool(result.gained)])
+        certain.append([bool(result.losses_at_least), bool(result.gains_at_least)])
     for level in (0.01, 0.05, 0.1):
         assert np.mean(np.array(p) <= level) <= level + slack(level, studies)
     for share in (*np.mean(listed, axis=0), *np.mean(certain, axis=0)):
@@ -229,11 +229,11 @@ def test_retention_and_gain_of_two_stopped_runs_of_one_model_are_one_and_zero(pr
     studies = 600
     whole = many(same_model(), problems, studies, 64, 8)
     parts = (whole.take(np.arange(n * problems, (n + 1) * problems)) for n in range(studies))
-    found = [retest(pair, 32, 1000) for pair in parts]
-    gain = np.array([one.gain for one in found])
+    actual = [retest(pair, 32, 1000) for pair in parts]
+    gain = np.array([item.gain for item in actual])
     assert abs(gain.mean()) <= 4 * gain.std() / np.sqrt(studies)
-    assert np.mean([one.SRR for one in found]) == pytest.approx(1, abs=0.02)
-    held = [one.gain_interval.low <= 0 <= one.gain_interval.high for one in found]
+    assert np.mean([item.SRR for item in actual]) == pytest.approx(1, abs=0.02)
+    held = [item.gain_interval.low <= 0 <= item.gain_interval.high for item in actual]
     assert np.mean(held) >= 0.93 - slack(0.93, studies)
 
 
@@ -259,8 +259,8 @@ def test_short_correct_samples_that_finish_first_do_not_raise_the_rate() -> None
     arrived_PB = np.take_along_axis(hit_PB, order_PB, axis=1)
     naive = records(np.stack([arrived_PB, arrived_PB], axis=1), UNTIL)
     ours = tally([run_of("run", hit_PB, UNTIL, order_PB)]).tally
-    one = np.array([1])
-    by_arrival, by_index = reach_PRK(naive, one)[:, 0, 0], reach_PRK(ours, one)[:, 0, 0]
+    result = np.array([1])
+    by_arrival, by_index = reach_PRK(naive, result)[:, 0, 0], reach_PRK(ours, result)[:, 0, 0]
     assert by_arrival.mean() > 0.06
     assert abs(by_index.mean() - rate) <= 4 * by_index.std() / np.sqrt(problems)
 
@@ -296,18 +296,18 @@ def test_dropping_unread_samples_and_counting_answers_refuse_a_stopped_run() -> 
 
 
 def test_a_comparison_of_stopped_runs_leaves_out_what_they_cannot_serve() -> None:
-    found = compare(*stopped_runs(), Question(replicates=50))
-    assert found.evidence.null is None
-    assert "not exchangeable" in str(found.evidence.null_reason)
-    assert not found.evidence.confirmation
-    assert not found.evidence.fallen
-    assert not found.evidence.risen
-    assert found.diversity is None
-    assert found.graded is None
-    assert not found.forecasts
-    assert found.guessing.floor is None
-    assert found.evidence.retest is not None
-    told = document([found])
+    result = compare(*stopped_runs(), Question(replicates=50))
+    assert result.evidence.null is None
+    assert "not exchangeable" in str(result.evidence.null_reason)
+    assert not result.evidence.confirmation
+    assert not result.evidence.fallen
+    assert not result.evidence.risen
+    assert result.diversity is None
+    assert result.graded is None
+    assert not result.forecasts
+    assert result.guessing.floor is None
+    assert result.evidence.retest is not None
+    told = document([result])
     for part in ("diversity", "forecast", "guessing", "max_at_k"):
         assert "'reason': '" in str(told[part]), part
     assert "'cover': {'reason': '" in str(told["pass_at_k"])
@@ -316,7 +316,7 @@ def test_a_comparison_of_stopped_runs_leaves_out_what_they_cannot_serve() -> Non
 def test_a_stopped_run_cut_at_a_smaller_budget_has_no_lists() -> None:
     """A record of 64 holds successes beyond k = 16: the p of a loss is for the whole budget."""
     pair = tally(stopped_runs(), at=16).tally
-    found = evidence(pair, support_change(pair, "before", "after", k=16, replicates=50), replicates=50)
-    assert found.losses_at_least is None
-    assert "beyond k = 16" in str(found.bound_reason)
-    assert not found.lost
+    result = evidence(pair, support_change(pair, "before", "after", k=16, replicates=50), replicates=50)
+    assert result.losses_at_least is None
+    assert "beyond k = 16" in str(result.bound_reason)
+    assert not result.lost

@@ -35,21 +35,21 @@ def right(some: tuple[int, ...]) -> set[int]:
 
 def test_novelty_at_equal_draws_equals_enumeration_of_all_subsets() -> None:
     base, rl, n = [2, 1, 0], [1, 0, 2], 2
-    found = novelty(counts([base], [rl], (6, 5)), Basis.DRAWN, n)
-    assert found is not None
+    result = novelty(counts([base], [rl], (6, 5)), Basis.DRAWN, n)
+    assert result is not None
     first = list(combinations(samples(base, 6), n))
     second = list(combinations(samples(rl, 5), n))
     new = np.mean([len(right(b) - right(a)) for a in first for b in second])
     seen = np.mean([len(right(b)) for b in second])
-    assert found.strategies.value == pytest.approx(new / seen)
+    assert result.strategies.value == pytest.approx(new / seen)
     unseen = [np.mean([way not in right(a) for a in first]) for way in range(3)]
-    assert found.mass.value == pytest.approx(np.dot(rl, unseen) / sum(rl))
+    assert result.mass.value == pytest.approx(np.dot(rl, unseen) / sum(rl))
 
 
 def test_the_redraw_value_equals_enumeration_of_all_pairs_of_disjoint_draws() -> None:
     base, drawn, n = [3, 1, 1], 7, 3
-    found = novelty(counts([base], [[1, 1, 1]], (drawn, 7)), Basis.DRAWN, n)
-    assert found is not None
+    result = novelty(counts([base], [[1, 1, 1]], (drawn, 7)), Basis.DRAWN, n)
+    assert result is not None
     told = samples(base, drawn)
     new, seen, new_mass, mass = 0, 0, 0, 0
     for first in combinations(range(drawn), n):
@@ -59,8 +59,8 @@ def test_the_redraw_value_equals_enumeration_of_all_pairs_of_disjoint_draws() ->
             b = [told[place] for place in second if told[place] != WRONG]
             new, seen = new + len(set(b) - a), seen + len(set(b))
             new_mass, mass = new_mass + sum(way not in a for way in b), mass + len(b)
-    assert found.strategies_redraw.value == pytest.approx(new / seen)
-    assert found.mass_redraw.value == pytest.approx(new_mass / mass)
+    assert result.strategies_redraw.value == pytest.approx(new / seen)
+    assert result.mass_redraw.value == pytest.approx(new_mass / mass)
 
 
 def test_on_the_basis_of_correct_samples_the_wrong_ones_do_not_count() -> None:
@@ -109,11 +109,11 @@ def test_a_second_draw_of_the_same_model_is_as_new_as_its_redraw_value_says(basi
     for seed in range(40):
         rng = np.random.default_rng([3, seed])
         law = [rng.dirichlet(np.full(8, 0.5)) * rng.uniform(0.1, 0.9) for _ in range(60)]
-        draws = [[rng.multinomial(60, [*one, 1 - one.sum()])[:-1].tolist() for one in law] for _ in range(2)]
-        found = novelty(counts(draws[0], draws[1], (60, 60)), basis, 60, replicates=400)
-        assert found is not None
-        excess.append((found.strategies_excess.value, found.mass_excess.value))
-        covered += [holds(one.interval, 0.0) for one in (found.strategies_excess, found.mass_excess)]
+        draws = [[rng.multinomial(60, [*item, 1 - item.sum()])[:-1].tolist() for item in law] for _ in range(2)]
+        result = novelty(counts(draws[0], draws[1], (60, 60)), basis, 60, replicates=400)
+        assert result is not None
+        excess.append((result.strategies_excess.value, result.mass_excess.value))
+        covered += [holds(item.interval, 0.0) for item in (result.strategies_excess, result.mass_excess)]
     mean, error = np.mean(excess, axis=0), np.std(excess, axis=0) / np.sqrt(len(excess))
     assert (np.abs(mean) < 3.5 * error + 0.003).all()
     assert (covered >= 33).all()  # of 40 intervals of 95%
@@ -125,11 +125,11 @@ def holds(interval: Interval, value: float) -> bool:
 
 def test_a_new_way_in_every_problem_is_found_as_excess() -> None:
     table = counts([[30, 0]] * 30, [[15, 15]] * 30, (60, 60))
-    found = novelty(table, Basis.CORRECT, 60, replicates=500)
-    assert found is not None
-    assert found.mass.value == pytest.approx(0.5)
-    assert found.strategies_redraw.value == pytest.approx(0)
-    assert found.strategies_excess.interval.low > 0.3
+    result = novelty(table, Basis.CORRECT, 60, replicates=500)
+    assert result is not None
+    assert result.mass.value == pytest.approx(0.5)
+    assert result.strategies_redraw.value == pytest.approx(0)
+    assert result.strategies_excess.interval.low > 0.3
 
 
 @pytest.mark.parametrize("problems", [10, 30, 100])
@@ -148,32 +148,32 @@ def test_the_same_ways_at_twice_the_accuracy_are_seldom_called_poorer_or_newer(p
             for r in (rates, np.minimum(2 * rates, 1))
         ]
         table = counts(sides[0], sides[1], (64, 64))
-        rich, new = (one(table, Basis.CORRECT, 64, replicates=300) for one in (richness, novelty))
+        rich, new = (item(table, Basis.CORRECT, 64, replicates=300) for item in (richness, novelty))
         if isinstance(rich, Richness):
             false[0] += not holds(rich.difference.interval, 0.0)
         if isinstance(new, StrategyNovelty):
-            false[1:] += [not holds(one.interval, 0.0) for one in (new.strategies_excess, new.mass_excess)]
+            false[1:] += [not holds(item.interval, 0.0) for item in (new.strategies_excess, new.mass_excess)]
     assert (false / worlds <= 0.08).all()
 
 
 def test_few_problems_that_move_alike_have_an_interval_of_some_width_and_nothing_is_made_of_it() -> None:
-    found = richness(counts([[5, 5]] * 3, [[10, 0]] * 3, (10, 10)), Basis.CORRECT, 10)
-    assert found is not None
-    assert not found.enough
-    assert found.difference.interval.high - found.difference.interval.low > 0.5
+    result = richness(counts([[5, 5]] * 3, [[10, 0]] * 3, (10, 10)), Basis.CORRECT, 10)
+    assert result is not None
+    assert not result.enough
+    assert result.difference.interval.high - result.difference.interval.low > 0.5
 
 
 def test_a_loss_in_every_one_of_many_problems_is_resolved() -> None:
-    found = richness(counts([[20, 20]] * 30, [[40, 0]] * 30, (40, 40)), Basis.CORRECT, 40)
-    assert found is not None
-    assert found.enough
-    assert found.difference.interval.high < -0.7
+    result = richness(counts([[20, 20]] * 30, [[40, 0]] * 30, (40, 40)), Basis.CORRECT, 40)
+    assert result is not None
+    assert result.enough
+    assert result.difference.interval.high < -0.7
 
 
 def test_equal_runs_of_one_way_have_intervals_of_some_width() -> None:
-    found = novelty(counts([[20]] * 12, [[20]] * 12, (20, 20)), Basis.CORRECT, 20)
-    assert found is not None
-    for excess in (found.strategies_excess, found.mass_excess):
+    result = novelty(counts([[20]] * 12, [[20]] * 12, (20, 20)), Basis.CORRECT, 20)
+    assert result is not None
+    for excess in (result.strategies_excess, result.mass_excess):
         assert excess.interval.low < 0 == excess.value < excess.interval.high
 
 

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from offleash.errors import OffleashError
-from offleash.samplers.huggingface.attention import NAME, register
+from offleash.samplers.huggingface.attention import ATTENTION, register
 from offleash.training.checkpoints import FOLDER, STATE, Checkpoint, load_state, newest, save
 from tests.samplers.huggingface.tiny import END, tiny_model
 
@@ -69,18 +69,18 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, trained: Trained) -> No
     }
     saved = save(tmp_path, 120, trained.model, trained.tokenizer, state)
     assert saved == newest(tmp_path) == Checkpoint(120, tmp_path / "checkpoints" / "step-000120")
-    found = load_state(saved)
-    assert {name: found[name] for name in ("numpy", "seen", "best", "validated")} == {
+    result = load_state(saved)
+    assert {name: result[name] for name in ("numpy", "seen", "best", "validated")} == {
         name: state[name] for name in ("numpy", "seen", "best", "validated")
     }
-    assert isinstance(found["torch"], torch.Tensor)
-    assert torch.equal(found["torch"], torch.get_rng_state())
+    assert isinstance(result["torch"], torch.Tensor)
+    assert torch.equal(result["torch"], torch.get_rng_state())
     again = AutoModelForCausalLM.from_pretrained(saved.folder)
     for name, weights in trained.model.state_dict().items():
         assert torch.equal(weights, again.state_dict()[name]), name
     other = torch.optim.AdamW(again.parameters(), lr=0.5)
-    assert isinstance(found["optimizer"], dict)
-    other.load_state_dict(found["optimizer"])
+    assert isinstance(result["optimizer"], dict)
+    other.load_state_dict(result["optimizer"])
     for mine, theirs in zip(
         optimizer.state_dict()["state"].values(), other.state_dict()["state"].values(), strict=True
     ):
@@ -93,13 +93,13 @@ def test_a_model_with_the_attention_of_our_sampler_is_saved_as_any_other(tmp_pat
     register()
     tokens = torch.tensor([[0, 1, 2, 3]])
     before = trained.model(input_ids=tokens).logits
-    trained.model.set_attn_implementation(NAME)
+    trained.model.set_attn_implementation(ATTENTION)
     saved = save(tmp_path, 1, trained.model, trained.tokenizer, {})
     again = AutoModelForCausalLM.from_pretrained(saved.folder)
-    assert again.config._attn_implementation != NAME
+    assert again.config._attn_implementation != ATTENTION
     assert torch.allclose(again(input_ids=tokens).logits, before, atol=1e-5)
-    assert NAME not in (saved.folder / "config.json").read_text()
-    assert trained.model.config._attn_implementation == NAME  # the one in training goes on as it was
+    assert ATTENTION not in (saved.folder / "config.json").read_text()
+    assert trained.model.config._attn_implementation == ATTENTION  # the one in training goes on as it was
 
 
 def test_a_checkpoint_ends_its_samples_where_the_model_did(tmp_path: Path, trained: Trained) -> None:
@@ -116,10 +116,10 @@ def test_the_last_two_stay_and_the_newest_is_found(tmp_path: Path, trained: Trai
     for step in (20, 40, 60, 1_000_000):
         trained.save(tmp_path, step)
     assert standing(tmp_path) == ["step-000060", "step-1000000"]
-    found = newest(tmp_path)
-    assert found is not None
-    assert found.step == 1_000_000
-    assert step_in_weights(found) == 1_000_000
+    result = newest(tmp_path)
+    assert result is not None
+    assert result.step == 1_000_000
+    assert step_in_weights(result) == 1_000_000
 
 
 def test_keep_says_how_many_stay_and_the_new_one_always_does(tmp_path: Path, trained: Trained) -> None:
@@ -154,9 +154,9 @@ def test_what_a_kill_leaves_is_never_the_newest_and_is_swept_by_the_next_save(tm
 def test_a_kill_between_two_of_the_same_step_leaves_the_first(tmp_path: Path, trained: Trained) -> None:
     saved = trained.save(tmp_path, 20)
     saved.folder.rename(saved.folder.with_name("step-000020.old"))
-    found = newest(tmp_path)
-    assert found is not None
-    assert (found.step, load_state(found)["step"], step_in_weights(found)) == (20, 20, 20)
+    result = newest(tmp_path)
+    assert result is not None
+    assert (result.step, load_state(result)["step"], step_in_weights(result)) == (20, 20, 20)
     trained.save(tmp_path, 20)
     assert standing(tmp_path) == ["step-000020"]
 
@@ -187,11 +187,11 @@ def test_a_damaged_state_is_named_with_the_next_step(tmp_path: Path, trained: Tr
 
 def test_a_state_that_could_not_be_read_again_is_refused_before_it_stands(tmp_path: Path, trained: Trained) -> None:
     trained.save(tmp_path, 20)
-    with pytest.raises(TypeError, match="A state takes"):
+    with pytest.raises(TypeError, match="A training state may hold only"):
         save(tmp_path, 40, trained.model, trained.tokenizer, {"rewards": np.ones(3)})
-    found = newest(tmp_path)
-    assert found is not None
-    assert found.step == 20
+    result = newest(tmp_path)
+    assert result is not None
+    assert result.step == 20
 
 
 @pytest.mark.slow
@@ -245,10 +245,10 @@ while True:
             running.wait(delay)
         running.send_signal(signal.SIGKILL)
         running.communicate()
-        found = newest(tmp_path)
-        assert found is not None
-        assert found.step >= said > reached
-        assert load_state(found)["step"] == step_in_weights(found) == found.step
+        result = newest(tmp_path)
+        assert result is not None
+        assert result.step >= said > reached
+        assert load_state(result)["step"] == step_in_weights(result) == result.step
         reached = said
     Trained(base).save(tmp_path, reached + 100)
     assert not [name for name in standing(tmp_path) if name.startswith(".")]

@@ -62,26 +62,26 @@ def gradients(model: PreTrainedModel, loss: torch.Tensor) -> dict[str, torch.Ten
     return {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
 
 
-def assert_near(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    assert found.keys() == expected.keys()
+def assert_near(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(actual[name], value, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", TREES)
 def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
     model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
-    expected, found = plainly(model, ROWS, 1.3), by_trees(model, ROWS, 1.3)
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=1e-4)
-    assert_near(gradients(model, weighted(found, ROWS)), gradients(model, weighted(expected, ROWS)))
+    expected, actual = plainly(model, ROWS, 1.3), by_trees(model, ROWS, 1.3)
+    torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
+    assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt", *WINDOWED])
 def test_rows_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
     model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
-    expected, found = plainly(model, ROWS, 0.7), by_rows(model, ROWS, 0.7)
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=1e-4)
-    assert_near(gradients(model, weighted(found, ROWS)), gradients(model, weighted(expected, ROWS)))
+    expected, actual = plainly(model, ROWS, 0.7), by_rows(model, ROWS, 0.7)
+    torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
+    assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

@@ -34,7 +34,7 @@ def test_problems_that_changed_since_the_training_began_are_noticed(tmp_path: Pa
     recipe = replace(SMALL, problems=ProblemSource(str(asked)))
     train(recipe, tmp_path / "out")
     write_problems(COUNTDOWN, "train", 8, 1, asked)
-    with pytest.raises(OffleashError, match="changed since the training in"):
+    with pytest.raises(OffleashError, match="changed since the training run in"):
         train(replace(recipe, steps=2), tmp_path / "out")
 
 
@@ -73,9 +73,9 @@ def test_samples_are_no_longer_than_the_model_can_read(tmp_path: Path) -> None:
     """The loss and the penalty on length take the room there is, not the room that was asked for."""
     long = replace(SMALL, method="dr_grpo", sampling=Sampling(problems=4, group=4, max_tokens=4000))
     train(long, tmp_path)
-    (found,) = read_metrics(tmp_path / "metrics.jsonl")
-    assert found["completions/length"] is not None
-    assert found["completions/length"] <= 64 - 7
+    (actual,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert actual["completions/length"] is not None
+    assert actual["completions/length"] <= 64 - 7
 
 
 def test_weights_are_trained_in_full_precision(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_weights_are_trained_in_full_precision(tmp_path: Path) -> None:
     half = tmp_path / "half"
     model.bfloat16().save_pretrained(half)
     open_policy(str(BASE)).loaded.tokenizer.save_pretrained(half)
-    assert {str(one.dtype) for one in open_policy(str(half)).loaded.model.parameters()} == {"torch.float32"}
+    assert {str(parameter.dtype) for parameter in open_policy(str(half)).loaded.model.parameters()} == {"torch.float32"}
 
 
 def test_a_notebook_trains_by_a_mapping_with_overrides(tmp_path: Path) -> None:

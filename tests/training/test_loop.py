@@ -51,8 +51,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def same(one: Path, other: Path) -> bool:
-    a, b = weights(one), weights(other)
+def same(first: Path, other: Path) -> bool:
+    a, b = weights(first), weights(other)
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
@@ -60,10 +60,10 @@ def steps_of(folder: Path) -> list[float | None]:
     return [line["step"] for line in read_metrics(folder)]
 
 
-def told_alike(one: Path, other: Path) -> bool:
+def told_alike(first: Path, other: Path) -> bool:
     """Whether two trainings measured the same, their time aside."""
     lines = [
-        [{k: v for k, v in line.items() if k != "seconds"} for line in read_metrics(path)] for path in (one, other)
+        [{k: v for k, v in line.items() if k != "seconds"} for line in read_metrics(path)] for path in (first, other)
     ]
     return lines[0] == lines[1]
 
@@ -94,7 +94,7 @@ def test_every_method_runs_two_steps_and_moves_the_weights(tmp_path: Path, name:
     assert [line["step"] for line in lines] == [0, 1]
     assert all(line["loss"] is not None and line["gradient"] is not None for line in lines)
     assert not same(tmp_path / "model", BASE)
-    assert all(torch.isfinite(one).all() for one in weights(tmp_path / "model").values())
+    assert all(torch.isfinite(weight).all() for weight in weights(tmp_path / "model").values())
     if name == "interleaved_sft":
         assert lines[0]["sft/samples"]
 
@@ -134,7 +134,7 @@ def test_a_training_that_is_done_is_not_done_again(tmp_path: Path) -> None:
     before = weights(first.model)
     again = train(SMALL, tmp_path)
     assert (again.resumed, again.steps) == (2, 2)
-    assert all(torch.equal(before[name], one) for name, one in weights(again.model).items())
+    assert all(torch.equal(before[name], item) for name, item in weights(again.model).items())
     assert steps_of(tmp_path) == [0, 1]
 
 
@@ -212,7 +212,7 @@ def test_where_everything_is_correct_it_stops(tmp_path: Path) -> None:
     rows = [{"id": word, "question": word, "prompt": word, "answer": "b", "verifier": "string"} for word in "acd"]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = replace(SMALL, model=str(tmp_path / "base"), problems=ProblemSource(str(tmp_path / "p.jsonl")), steps=9)
-    with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct, .* Take harder problems"):
+    with pytest.raises(OffleashError, match=r"Every sample of 5 steps was correct, .* Use harder problems"):
         train(replace(recipe, sampling=Sampling(problems=3, group=2, max_tokens=4)), tmp_path / "run")
 
 
@@ -228,7 +228,7 @@ def astray(folder: Path, every: int) -> Path:
 
 def test_where_it_goes_astray_it_names_a_checkpoint_from_which_a_lower_rate_goes_on(tmp_path: Path) -> None:
     named = astray(tmp_path / "astray", 20)
-    assert all(torch.isfinite(one).all() for one in weights(named).values())
+    assert all(torch.isfinite(weight).all() for weight in weights(named).values())
     train(replace(SMALL, model=f"hf:{named}"), tmp_path / "again")
     assert steps_of(tmp_path / "again") == [0, 1]
 

@@ -95,8 +95,8 @@ def test_tensorboard_shows_every_step_of_a_resumed_run_once(tmp_path: Path) -> N
     shown = reader.EventAccumulator(str(tmp_path / BOARD))
     shown.Reload()
     assert shown.Tags()["scalars"] == ["pass@16"]
-    found = [(event.step, round(event.value, 3)) for event in shown.Scalars("pass@16")]
-    assert found == [(1, 0.1), (2, 0.1), (3, 0.9), (4, 1.0)]
+    actual = [(event.step, round(event.value, 3)) for event in shown.Scalars("pass@16")]
+    assert actual == [(1, 0.1), (2, 0.1), (3, 0.9), (4, 1.0)]
 
 
 def test_without_tensorboard_the_lines_are_written_and_a_note_says_how_to_get_it(

@@ -15,7 +15,7 @@ from offleash.samplers.huggingface.prefix_sampling import WalkLimits
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.method import TokenBatch
-from offleash.training.policy import Policy, check_round_trip, frozen, open_policy
+from offleash.training.policy import Policy, check_round_trip, frozen_copy, open_policy
 from tests.places import MODELS
 from tests.samplers.huggingface.tiny import END, FAMILIES, WORDS, tiny_model, tokenizer
 
@@ -83,8 +83,8 @@ def test_a_sample_is_the_same_whatever_is_drawn_beside_it_and_in_however_little_
 
 def test_another_seed_gives_other_samples(policy: Policy) -> None:
     decoding = SamplingParams(max_tokens=6)
-    one, other = (policy.draw([PROMPTS[0]], 30, [seed], decoding) for seed in SEEDS[:2])
-    assert one.texts != other.texts
+    first, other = (policy.draw([PROMPTS[0]], 30, [seed], decoding) for seed in SEEDS[:2])
+    assert first.texts != other.texts
 
 
 def test_a_greedy_sample_takes_the_most_likely_token(policy: Policy) -> None:
@@ -100,7 +100,7 @@ def test_a_greedy_sample_takes_the_most_likely_token(policy: Policy) -> None:
 
 def test_a_frozen_copy_stays_while_the_policy_moves(tmp_path: Path) -> None:
     policy = open_policy(str(tiny_model(tmp_path)))
-    copy, decoding = frozen(policy), SamplingParams(max_tokens=5)
+    copy, decoding = frozen_copy(policy), SamplingParams(max_tokens=5)
     before = policy.draw(PROMPTS, 10, SEEDS, decoding)
     assert copy.draw(PROMPTS, 10, SEEDS, decoding).texts == before.texts
     with torch.no_grad():
@@ -116,18 +116,18 @@ def test_a_frozen_copy_stays_while_the_policy_moves(tmp_path: Path) -> None:
 def test_every_family_is_drawn_from_and_read_alike(tmp_path: Path, family: str) -> None:
     policy = open_policy(str(tiny_model(tmp_path, family)))
     drawn = policy.draw(PROMPTS, 8, SEEDS, SamplingParams(max_tokens=8))
-    found = policy.logprobs(drawn.rows, 1.0).detach().numpy()
-    np.testing.assert_allclose(found[drawn.rows.real_NT], drawn.logprob_NT[drawn.rows.real_NT], atol=1e-3)
+    result = policy.logprobs(drawn.rows, 1.0).detach().numpy()
+    np.testing.assert_allclose(result[drawn.rows.real_NT], drawn.logprob_NT[drawn.rows.real_NT], atol=1e-3)
 
 
 def test_a_model_with_a_window_is_read_by_plain_rows_and_rightly(tmp_path: Path) -> None:
     policy = open_policy(str(tiny_model(tmp_path, "mistral")))
     drawn = policy.draw(PROMPTS, 8, SEEDS, SamplingParams(max_tokens=12))
-    found = policy.logprobs(drawn.rows, 1.0).detach().numpy()
+    result = policy.logprobs(drawn.rows, 1.0).detach().numpy()
     assert policy.trees is False
     for row in range(len(drawn.texts)):
         logprob_T, _ = plainly(policy, drawn.rows, row, 1.0)
-        np.testing.assert_allclose(found[row, : len(logprob_T)], logprob_T, atol=1e-4)
+        np.testing.assert_allclose(result[row, : len(logprob_T)], logprob_T, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -167,7 +167,7 @@ def test_a_model_without_an_end_is_refused(tmp_path: Path) -> None:
         path = folder / name
         document = {key: value for key, value in json.loads(path.read_text()).items() if not key.startswith("eos_")}
         path.write_text(json.dumps({**document, **({"eos_token_id": None} if name == "config.json" else {})}))
-    with pytest.raises(OffleashError, match=r"no token that ends a sample, .* Set eos_token"):
+    with pytest.raises(OffleashError, match=r"no end-of-sequence token, .* Set eos_token"):
         open_policy(str(folder))
 
 
@@ -176,14 +176,14 @@ def test_the_lab_tokenizer_gives_back_what_it_reads_with_and_without_spaces() ->
 
 
 def test_unknown_words_are_refused_with_the_text_and_what_came_back(policy: Policy) -> None:
-    with pytest.raises(OffleashError, match=r"'a b zebra c' comes back as 'a b c'"):
+    with pytest.raises(OffleashError, match=r"'a b zebra c' is decoded as 'a b c'"):
         check_round_trip(policy, ["a b", "a b zebra c"])
 
 
 def test_a_tokenizer_that_changes_letters_is_refused(policy: Policy) -> None:
     lower = tokenizer()
     lower.backend_tokenizer.normalizer = normalizers.Lowercase()
-    with pytest.raises(OffleashError, match="'a B c' comes back as 'a b c'"):
+    with pytest.raises(OffleashError, match="'a B c' is decoded as 'a b c'"):
         check_round_trip(replace(policy, loaded=replace(policy.loaded, tokenizer=lower)), ["a b", "a B c"])
 
 
@@ -193,5 +193,5 @@ def test_a_tokenizer_that_is_loaded_as_another_is_refused(tmp_path: Path) -> Non
     countdown_tokenizer().save_pretrained(folder)
     policy, text = open_policy(str(folder)), "3 4 5 6 = 24 :"
     assert policy.loaded.tokenizer.encode(text) != countdown_tokenizer().encode(text)
-    with pytest.raises(OffleashError, match="'3 4 5 6 = 24 :' comes back as '3456=24:'"):
+    with pytest.raises(OffleashError, match="'3 4 5 6 = 24 :' is decoded as '3456=24:'"):
         check_round_trip(policy, [text])

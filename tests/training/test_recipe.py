@@ -236,10 +236,10 @@ def test_a_document_gives_the_same_recipe_back(recipe: Recipe) -> None:
 def test_what_is_written_is_read_as_the_same_training(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> None:
     path = tmp_path_factory.mktemp("run") / "recipe.yaml"
     write_recipe(recipe, path)
-    found = read_recipe(path)
-    assert recipe_differences(recipe, found) == []
-    assert replace(found, options=recipe.options) == recipe
-    assert {**found.options, **recipe.options} == found.options
+    result = read_recipe(path)
+    assert recipe_differences(recipe, result) == []
+    assert replace(result, options=recipe.options) == recipe
+    assert {**result.options, **recipe.options} == result.options
 
 
 def test_the_recipe_that_is_written_leaves_no_default_to_guess(tmp_path: Path) -> None:
@@ -295,10 +295,10 @@ def test_the_stored_form_of_the_example_never_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_written_with_its_options_and_read_again(tmp_path: Path, name: str) -> None:
     write_recipe(replace(PLAIN, method=name), tmp_path / "recipe.yaml")
-    found = read_recipe(tmp_path / "recipe.yaml")
-    assert method(name, found.options) == method(name)
-    assert recipe_differences(replace(PLAIN, method=name), found) == []
-    assert set(found.options) == set(signature(METHODS[name]).parameters)
+    result = read_recipe(tmp_path / "recipe.yaml")
+    assert method(name, result.options) == method(name)
+    assert recipe_differences(replace(PLAIN, method=name), result) == []
+    assert set(result.options) == set(signature(METHODS[name]).parameters)
 
 
 def test_another_method_is_a_difference_and_its_options_go_without_saying() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from offleash.problems.countdown import generate
 from offleash.training.method import MethodSchedule
-from offleash.training.policy import frozen, open_policy
+from offleash.training.policy import frozen_copy, open_policy
 from offleash.training.rollouts import TrainingProblem, rewards_for, trace_rows, wide
 from tests.training.classroom import BASE, Classroom
 
@@ -26,8 +26,8 @@ def test_every_problem_comes_once_in_every_pass(room: Classroom) -> None:
     collecting = room.collector(MethodSchedule(), groups=4, size=2)
     asked = [rollout.problem.name for step in range(10) for rollout in collecting.step(room.policy, step).groups]
     passes = [asked[start : start + 10] for start in range(0, 40, 10)]
-    assert all(set(one) == set(room.problems["problem"]) for one in passes)
-    assert len({tuple(one) for one in passes}) == 4
+    assert all(set(item) == set(room.problems["problem"]) for item in passes)
+    assert len({tuple(item) for item in passes}) == 4
 
 
 def test_more_groups_than_problems_ask_some_twice_with_other_samples(room: Classroom) -> None:
@@ -38,10 +38,10 @@ def test_more_groups_than_problems_ask_some_twice_with_other_samples(room: Class
 
 
 def test_a_step_is_the_same_again_and_another_step_differs(room: Classroom) -> None:
-    one, again = (room.collector(MethodSchedule()).step(room.policy, 3) for _ in range(2))
+    first, again = (room.collector(MethodSchedule()).step(room.policy, 3) for _ in range(2))
     other = room.collector(MethodSchedule()).step(room.policy, 4)
-    assert [t.token_GT.tolist() for t in one.groups] == [t.token_GT.tolist() for t in again.groups]
-    assert [t.token_GT.tolist() for t in one.groups] != [t.token_GT.tolist() for t in other.groups]
+    assert [t.token_GT.tolist() for t in first.groups] == [t.token_GT.tolist() for t in again.groups]
+    assert [t.token_GT.tolist() for t in first.groups] != [t.token_GT.tolist() for t in other.groups]
 
 
 def test_rewards_and_answers_are_those_of_the_verifier(room: Classroom) -> None:
@@ -127,7 +127,7 @@ def test_the_greedy_sample_is_judged_where_it_is_wanted(room: Classroom) -> None
 
 
 def test_problems_that_the_base_solves_are_reached_and_its_weights_are_asked_not_the_policys(room: Classroom) -> None:
-    base, silent = frozen(room.policy), frozen(room.policy)
+    base, silent = frozen_copy(room.policy), frozen_copy(room.policy)
     with torch.no_grad():
         for weights in silent.loaded.model.parameters():
             weights.zero_()  # solves nothing
@@ -155,7 +155,7 @@ def test_answers_are_remembered_only_where_it_is_wanted(room: Classroom) -> None
     for problem, group in second.items():
         assert group.seen == Counter(answer for answer in first[problem].answer_G if answer)
     total = sum(len([a for a in g.answer_G if a]) for g in (*first.values(), *second.values()))
-    assert sum(sum(one.values()) for one in collecting.seen.values()) == total
+    assert sum(sum(item.values()) for item in collecting.seen.values()) == total
 
 
 def test_traces_of_several_lengths_become_rows_with_their_ends(room: Classroom) -> None:

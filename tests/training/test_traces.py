@@ -26,8 +26,8 @@ def test_traces_of_one_problem_may_stand_apart_and_empty_lines_do_not_count(tmp_
     ("text", "why"),
     [
         ('{"problem": "a", "text": "1"}\n{"problem": "a"', "row 2 is cut off or not JSON"),
-        ('{"problem": "a"}', "row 1 must be an object with problem and text"),
-        ('{"problem": "a", "text": " "}', "both not empty"),
+        ('{"problem": "a"}', "row 1 must be an object with non-empty problem and text"),
+        ('{"problem": "a", "text": " "}', "non-empty"),
         ('{"problem": 3, "text": "1"}', "problem and text"),
         ('["a", "1"]', "row 1 is a JSON list, not an object such as"),
         ("null", "row 1 is a JSON null"),

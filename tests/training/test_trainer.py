@@ -36,9 +36,9 @@ def test_a_new_student_stands_at_its_first_step_with_its_recipe_and_a_checkpoint
     with open_trainer(RECIPE, tmp_path, silent) as trainer:
         assert (trainer.step, trainer.reference, trainer.validation) == (0, None, None)
         assert [problem.name for problem in trainer.collector.problems] == generate("train", 8, 0)["problem"].to_list()
-    found = newest(tmp_path)
-    assert found is not None
-    assert found.step == 0
+    result = newest(tmp_path)
+    assert result is not None
+    assert result.step == 0
     assert read_recipe(tmp_path / "recipe.yaml").sampling == RECIPE.sampling
 
 
@@ -55,10 +55,10 @@ def test_the_rate_rises_over_the_warm_up_then_stays(tmp_path: Path) -> None:
 def test_validation_is_a_share_and_the_same_for_the_same_step(tmp_path: Path) -> None:
     with open_trainer(PRORL, tmp_path, silent) as trainer:
         assert trainer.collector.decoding == SamplingParams(temperature=1.2, max_tokens=18)
-        one, again, other = (trainer.validate(step) for step in (3, 3, 4))
-        assert one == again
-        assert 0 <= one <= 1
-        assert (one * 16).is_integer()
+        first, again, other = (trainer.validate(step) for step in (3, 3, 4))
+        assert first == again
+        assert 0 <= first <= 1
+        assert (first * 16).is_integer()
         assert (other * 16).is_integer()
 
 
@@ -69,7 +69,7 @@ def test_reference_and_optimizer_start_anew_when_validation_stalls(tmp_path: Pat
         with torch.no_grad():
             for weights in trainer.policy.loaded.model.parameters():
                 weights.mul_(1.01)
-        assert [trainer.note_validation(found) for found in (0.1, 0.1, 0.2, 0.15)] == [0] * 4
+        assert [trainer.note_validation(item) for item in (0.1, 0.1, 0.2, 0.15)] == [0] * 4
         assert trainer.optimizer is first
         assert trainer.reference is reference
         assert trainer.note_validation(0.2) == 1  # the second in a row that is not better
@@ -77,7 +77,7 @@ def test_reference_and_optimizer_start_anew_when_validation_stalls(tmp_path: Pat
         assert trainer.reference is not None
         pairs = zip(trainer.reference.loaded.model.parameters(), trainer.policy.loaded.model.parameters(), strict=True)
         assert all(torch.equal(a, b) and a is not b for a, b in pairs)
-        assert [trainer.note_validation(found) for found in (0.05, 0.05)] == [1, 1]  # the best starts anew too
+        assert [trainer.note_validation(item) for item in (0.05, 0.05)] == [1, 1]  # the best starts anew too
         assert trainer.note_validation(0.05) == 2
 
 
@@ -122,16 +122,16 @@ def test_problems_that_no_sample_solved_are_remembered_with_their_traces(tmp_pat
 
 
 def refused(recipe: Recipe, folder: Path) -> str:
-    with pytest.raises(OffleashError) as found, open_trainer(recipe, folder, silent):
+    with pytest.raises(OffleashError) as raised, open_trainer(recipe, folder, silent):
         pass
     assert not folder.exists()
-    return str(found.value)
+    return str(raised.value)
 
 
 @pytest.mark.parametrize("method", ["mixed_policy", "interleaved_sft"])
 def test_a_method_that_needs_traces_is_refused_without_them(tmp_path: Path, method: str) -> None:
     said = refused(replace(RECIPE, method=method), tmp_path / "run")
-    assert f"The method {method} learns from traces" in said
+    assert f"The method {method} needs traces" in said
     assert "traces=FILE" in said
     none = str(tmp_path / "none.jsonl")
     assert "There is no file" in refused(replace(RECIPE, method=method, traces=none), tmp_path / "run")
@@ -175,7 +175,7 @@ def test_traces_with_words_that_the_model_does_not_have_are_refused(tmp_path: Pa
     write_traces(tmp_path / "t.jsonl", {name: [text]})
     problems = ProblemSource("countdown:train", size=many)
     recipe = replace(RECIPE, method="mixed_policy", traces=str(tmp_path / "t.jsonl"), problems=problems)
-    assert f"does not give back what it reads: {text!r}" in refused(recipe, tmp_path / "run")
+    assert f"does not round-trip: {text!r}" in refused(recipe, tmp_path / "run")
 
 
 def test_a_folder_of_another_training_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

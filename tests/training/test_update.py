@@ -10,7 +10,7 @@ import torch
 from offleash.errors import OffleashError
 from offleash.training.method import Floats, Method, RolloutGroup
 from offleash.training.methods.registry import method
-from offleash.training.policy import Policy, frozen, open_policy
+from offleash.training.policy import Policy, frozen_copy, open_policy
 from offleash.training.recipe import Optimizer
 from offleash.training.rollouts import TrainingGroup
 from offleash.training.update import LossInputs, StepTotals, batch_of, batch_seed, policy_loss, supervise, update
@@ -48,8 +48,8 @@ def loss_by_hand(
     reward = np.concatenate([training.group.reward_G for training in groups])
     whole = StepTotals(len(reward), int(sum(t.group.length_G.sum() for t in groups)), groups[0].group.longest)
     total = torch.zeros(())
-    for one in (policy, *([reference] if reference else [])):
-        one.loaded.model.set_attn_implementation("eager")
+    for item in (policy, *([reference] if reference else [])):
+        item.loaded.model.set_attn_implementation("eager")
     for training in groups:
         group = replace(training.group, batch_mean=float(reward.mean()), batch_std=float(reward.std()))
         advantage = made.advantages(group)
@@ -83,9 +83,9 @@ def test_the_step_is_that_of_the_loss_of_all_samples_by_hand(policy: Policy, nam
     before = weights_of(policy)
     moved = update(policy, sgd(policy), batch_of(groups, made, 0), made, replace(OPTIONS, tokens=tokens), 1.2)
     assert moved.loss == pytest.approx(expected.item(), abs=1e-5)
-    for one, grad, now in zip(before, gradient, policy.loaded.model.parameters(), strict=True):
+    for item, grad, now in zip(before, gradient, policy.loaded.model.parameters(), strict=True):
         assert grad is not None
-        torch.testing.assert_close((one - now) / 0.1, grad, rtol=1e-3, atol=2e-5)
+        torch.testing.assert_close((item - now) / 0.1, grad, rtol=1e-3, atol=2e-5)
     total = torch.cat([grad.ravel() for grad in gradient if grad is not None]).norm().item()
     assert moved.gradient == pytest.approx(total, rel=1e-3)
 
@@ -115,14 +115,14 @@ def test_several_updates_are_so_many_single_ones_on_the_same_samples(policy: Pol
     adam = torch.optim.AdamW(policy.loaded.model.parameters(), lr=0.05)
     for _ in range(3):
         last = update(policy, adam, batch, made, OPTIONS, 1.0)
-    for one, other in zip(together, weights_of(policy), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+    for item, other in zip(together, weights_of(policy), strict=True):
+        torch.testing.assert_close(item, other, rtol=0, atol=1e-6)
     assert moved.loss == pytest.approx(last.loss, abs=1e-6)
     assert moved.clipped == last.clipped > 0
 
 
 def test_the_kl_to_the_reference_is_in_the_loss_and_all_samples_count(policy: Policy) -> None:
-    reference, made = frozen(policy), method("grpo", {"kl": 0.3})
+    reference, made = frozen_copy(policy), method("grpo", {"kl": 0.3})
     with torch.no_grad():
         for weights in policy.loaded.model.parameters():
             weights.mul_(1.05)
@@ -136,15 +136,15 @@ def test_the_kl_to_the_reference_is_in_the_loss_and_all_samples_count(policy: Po
     assert moved.trained == sum(SIZES)
     assert moved.kl > 0
     assert moved.loss == pytest.approx(expected.item(), abs=1e-4)
-    for one, grad, now in zip(before, gradient, policy.loaded.model.parameters(), strict=True):
+    for item, grad, now in zip(before, gradient, policy.loaded.model.parameters(), strict=True):
         assert grad is not None
-        torch.testing.assert_close((one - now) / 0.1, grad, rtol=1e-2, atol=1e-4)
+        torch.testing.assert_close((item - now) / 0.1, grad, rtol=1e-2, atol=1e-4)
     assert all(torch.equal(a, b) for a, b in zip(held, weights_of(reference), strict=True))
 
 
 def test_a_policy_at_its_reference_has_no_kl(policy: Policy) -> None:
     groups, made = random_groups(policy, SIZES), method("grpo", {"kl": 0.3})
-    moved = update(policy, sgd(policy), batch_of(groups, made, 0), made, OPTIONS, 1.0, frozen(policy))
+    moved = update(policy, sgd(policy), batch_of(groups, made, 0), made, OPTIONS, 1.0, frozen_copy(policy))
     assert moved.kl == pytest.approx(0, abs=1e-6)
     assert moved.clipped == 0
 

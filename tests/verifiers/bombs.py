@@ -142,3 +142,10 @@ PROGRAMS: dict[str, str] = {
     "crashes the interpreter": "import ctypes\nctypes.string_at(0)",
     "recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f([x])\nf(1)",
 }
+
+# Those that do no more after half a second than they did in it: a short limit sees all of them.
+ENDLESS = {
+    *("infinite loop", "infinite loop that ignores signals", "sleeps forever", "one multiplication that never ends"),
+    *("fork bomb", "fork bomb of sessions", "thread bomb", "memory hog", "floods its output", "floods its errors"),
+    "recursion",
+}

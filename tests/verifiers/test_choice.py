@@ -42,9 +42,9 @@ def test_the_gold_choice_is_recognised(answer: str) -> None:
     ],
 )  # fmt: skip
 def test_other_choices_several_choices_and_contradictions_are_wrong_with_a_reason(answer: str) -> None:
-    found = judged(answer)
-    assert found.verdict == Verdict.WRONG
-    assert found.reason
+    result = judged(answer)
+    assert result.verdict == Verdict.WRONG
+    assert result.reason
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def judged(answer: str, numbers: list[int], target: int, **rules: bool) -> Verdi
 
 
 def solution(answer: str, numbers: list[int], target: int) -> str:
-    found = decide(Case(answer, details={"numbers": numbers, "target": target})).solution
-    assert found is not None
-    return found
+    actual = decide(Case(answer, details={"numbers": numbers, "target": target})).solution
+    assert actual is not None
+    return actual
 
 
 @st.composite
@@ -160,14 +160,14 @@ def test_steps_use_results_and_numbers_once(answer: str, numbers: list[int], tar
     ],
 )
 def test_a_wrong_answer_says_why(answer: str, why: str) -> None:
-    found = decide(Case(answer, details={"numbers": [3, 5, 2], "target": 16}))
-    assert found.verdict is Verdict.WRONG
-    assert re.search(why, found.reason), found.reason
+    result = decide(Case(answer, details={"numbers": [3, 5, 2], "target": 16}))
+    assert result.verdict is Verdict.WRONG
+    assert re.search(why, result.reason), result.reason
 
 
 def test_division_by_zero_is_wrong() -> None:
-    found = decide(Case("7/(3-3)", details={"numbers": [7, 3, 3], "target": 7}))
-    assert (found.verdict, found.reason) == (Verdict.WRONG, "it divides by zero")
+    result = decide(Case("7/(3-3)", details={"numbers": [7, 3, 3], "target": 7}))
+    assert (result.verdict, result.reason) == (Verdict.WRONG, "it divides by zero")
 
 
 def test_fractions_on_the_way_are_refused_where_only_integers_are_allowed() -> None:

@@ -53,9 +53,9 @@ def mutated(draw: st.DrawFn) -> tuple[list[int], str]:
 def agreed(numbers: list[int], target: int, text: str, **rules: bool) -> bool:
     """Whether it was found wrong at a glance; then the verifier itself says the same, in every field."""
     case = Case(text, details={"numbers": numbers, "target": target, **rules})
-    found = decide_steps(case)
-    assert found is None or found == decide(case)
-    return found is not None
+    result = decide_steps(case)
+    assert result is None or result == decide(case)
+    return result is not None
 
 
 @settings(max_examples=examples(250), deadline=None)
@@ -84,7 +84,7 @@ def test_any_row_of_marks_is_left_to_the_verifier_or_wrong_for_it_too(text: str,
 
 
 def test_of_the_corpus_most_wrong_lines_are_found_and_no_correct_one() -> None:
-    rng, found, wrong = random.Random(1), 0, 0
+    rng, actual, wrong = random.Random(1), 0, 0
     corpus = lines(rng)
     for _ in range(1000):
         prompt, text = next(corpus)
@@ -93,8 +93,8 @@ def test_of_the_corpus_most_wrong_lines_are_found_and_no_correct_one() -> None:
         case = Case(text, details=details)
         is_wrong = decide(case).verdict is Verdict.WRONG
         wrong += is_wrong
-        found += agreed([*map(int, words[:4])], int(words[5]), text, all=True, integers=True)
-    assert found > 0.95 * wrong > 300
+        actual += agreed([*map(int, words[:4])], int(words[5]), text, all=True, integers=True)
+    assert actual > 0.95 * wrong > 300
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_judged_with_the_quick_way_or_without_it_samples_have_the_same_judgement
     pairs = [cases[name] for name in problems["problem"] for _ in range(10)]
     slow = [decide(problem.case(text)) for (problem, _), text in zip(pairs, texts, strict=True)]
     with open_judge(VerifyOptions(cache=False)) as judge:
-        found = [judgement for _, judgement in judge_texts(judge, pairs, texts, [False] * 400)]
+        actual = [judgement for _, judgement in judge_texts(judge, pairs, texts, [False] * 400)]
         assert judge.decided_by["exact"] > 300
-    assert [(one.verdict, one.reason, one.solution, one.score) for one in found] == [
-        (one.verdict, one.reason, one.solution, one.score) for one in slow
+    assert [(item.verdict, item.reason, item.solution, item.score) for item in actual] == [
+        (item.verdict, item.reason, item.solution, item.score) for item in slow
     ]
     assert VERIFIERS["countdown"].quick is decide_steps

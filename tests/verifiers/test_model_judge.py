@@ -73,9 +73,9 @@ def test_a_clear_reply_is_a_verdict(reply: str, expected: Verdict) -> None:
 )  # fmt: skip
 def test_an_unclear_reply_is_asked_for_again_with_a_reminder_and_then_failed(reply: str) -> None:
     asked, referee = answering(reply, reply, reply, "A")
-    found = decide(CASE, referee)
-    assert found.verdict == Verdict.FAILED
-    assert repr(reply[:80]) in found.reason
+    result = decide(CASE, referee)
+    assert result.verdict == Verdict.FAILED
+    assert repr(reply[:80]) in result.reason
     assert len(asked) == 3
     assert "exactly one letter" not in asked[0]
     assert asked[1] == asked[2] != asked[0]
@@ -100,9 +100,9 @@ def test_a_referee_that_does_not_answer_is_failed_with_the_reason() -> None:
     def down(page: str) -> str:
         raise OffleashError("judge at http://h gave no reply in 3 tries: refused.")
 
-    found = decide(CASE, down)
-    assert found.verdict == Verdict.FAILED
-    assert "3 tries" in found.reason
+    result = decide(CASE, down)
+    assert result.verdict == Verdict.FAILED
+    assert "3 tries" in result.reason
 
 
 def test_a_problem_without_gold_or_question_is_reported() -> None:
@@ -210,9 +210,9 @@ def test_a_server_that_answers_nonsense_is_failed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("no_proxy", "*")
     for answer, word in ((good("I like turtles."), "turtles"), (Answer(body=b"<html>"), "not a chat completion")):
         with serving(lambda n, body, a=answer: a) as server:  # type: ignore[misc]
-            found = decide(CASE, Chat(server.url, "judge", timeout=5, tries=2, pause=0.01))
-        assert found.verdict == Verdict.FAILED
-        assert word in found.reason
+            result = decide(CASE, Chat(server.url, "judge", timeout=5, tries=2, pause=0.01))
+        assert result.verdict == Verdict.FAILED
+        assert word in result.reason
 
 
 def test_the_verifier_is_stored_under_its_old_name_and_found_under_both(tmp_path: Path) -> None:

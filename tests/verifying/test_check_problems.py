@@ -23,33 +23,33 @@ def checked(folder: Path, *rows: dict[str, object], name: str | None = None) -> 
 
 
 def test_sound_problems_have_no_faults(tmp_path: Path) -> None:
-    found = checked(
+    result = checked(
         tmp_path,
         {"id": "a", "question": "1+1?", "answer": "2", "verifier": "string"},
         {"id": "b", "question": "2+2?", "answer": "B", "choices": ["3", "4", "5"]},
         {"id": "c", "question": "How long?", "answer": "2.5", "verifier": "number", "details": {"unit": "s"}},
     )
-    assert found.sound
-    assert (found.problems, found.accepted) == (3, 3)
-    assert found.rejected == found.corruptions >= 6
-    assert check_text(found).endswith("no faults")
+    assert result.sound
+    assert (result.problems, result.accepted) == (3, 3)
+    assert result.rejected == result.corruptions >= 6
+    assert check_text(result).endswith("no faults")
 
 
 def test_a_gold_answer_its_verifier_cannot_read_is_a_fault_with_its_row(tmp_path: Path) -> None:
-    found = checked(
+    result = checked(
         tmp_path,
         {"id": "a", "question": "1+1?", "answer": "2"},
         {"id": "b", "question": "Why?", "answer": "because it rains"},
         name="number",
     )
-    (fault,) = found.faults
+    (fault,) = result.faults
     assert (fault.row, fault.problem, fault.verifier, fault.gold) == (3, "b", "number", "because it rains")
     assert "gold answer" in fault.happened
     assert fault.next_step
-    text = check_text(found)
+    text = check_text(result)
     assert "row 3, b (number, gold 'because it rains')" in text
     assert "1 faults in 1 problems" in text
-    assert json.loads(json.dumps(check_json(found)))["faults"][0]["row"] == 3
+    assert json.loads(json.dumps(check_json(result)))["faults"][0]["row"] == 3
 
 
 def test_a_verifier_that_accepts_a_corruption_is_a_fault(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_a_verifier_that_accepts_a_corruption_is_a_fault(tmp_path: Path) -> None
 
 
 def test_problems_that_ask_a_model_are_not_checked(tmp_path: Path) -> None:
-    found = checked(tmp_path, {"question": "Who?", "answer": "Ada", "verifier": "referee"})
-    assert found.sound
-    assert found.unchecked == {"not checked: asks a model": 1}
-    assert "1 not checked: asks a model" in check_text(found)
+    result = checked(tmp_path, {"question": "Who?", "answer": "Ada", "verifier": "referee"})
+    assert result.sound
+    assert result.unchecked == {"not checked: asks a model": 1}
+    assert "1 not checked: asks a model" in check_text(result)
 
 
 def test_problems_without_a_verifier_need_one(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_symbolic_problems_are_checked_in_workers(tmp_path: Path) -> None:
         {"id": n, "question": "q", "answer": gold, "verifier": "math"}
         for n, gold in enumerate([r"\frac{1}{2}", "73", "(1, 2)", r"x^2+1"])
     ]
-    found = checked(tmp_path, *rows)
-    assert found.sound, check_text(found)
-    assert found.accepted == 4
+    result = checked(tmp_path, *rows)
+    assert result.sound, check_text(result)
+    assert result.accepted == 4
 
 
 @pytest.mark.parametrize(("name", "file"), [("aime24", "aime24"), ("amc23", "amc23"), ("scibench", "scibench")])
@@ -93,9 +93,9 @@ def test_the_shared_benchmarks_are_sound(name: str, file: str) -> None:
     if not path.exists():
         pytest.skip("no shared data beside the project")
     read = load_problems(name, source=path)
-    found = check(read.frame, rows=read.rows, jobs=2)
-    assert found.sound, check_text(found)
-    assert found.accepted == read.frame.height
+    result = check(read.frame, rows=read.rows, jobs=2)
+    assert result.sound, check_text(result)
+    assert result.accepted == read.frame.height
 
 
 def test_a_problem_that_its_verifier_cannot_read_is_a_fault_with_or_without_a_gold_answer() -> None:
@@ -111,5 +111,5 @@ def test_a_problem_that_its_verifier_cannot_read_is_a_fault_with_or_without_a_go
             schema_overrides={"gold": pl.String},
         )
     )
-    found = check(frame, jobs=1)
-    assert sorted(fault.problem for fault in found.faults) == ["a", "b", "c"]
+    result = check(frame, jobs=1)
+    assert sorted(fault.problem for fault in result.faults) == ["a", "b", "c"]

@@ -51,9 +51,9 @@ def test_every_sample_gets_the_verdict_that_is_written_down(
 ) -> None:
     folder = run_of_texts(tmp_path / "run", GOLDS, TEXTS, shards=shards)
     done = verify(folder, options)
-    found = verdicts(folder)
+    result = verdicts(folder)
     for problem, expected in EXPECTED.items():
-        assert found.filter(pl.col("problem") == problem)["verdict"].to_list() == expected
+        assert result.filter(pl.col("problem") == problem)["verdict"].to_list() == expected
     assert done.samples == done.judged == 12
     assert done.verdicts == {"correct": 7, "wrong": 2, "unread": 2, "failed": 1}
     assert done.steps == {"boxed": 9, "stated": 1, "unfinished": 1, "nothing": 1}
@@ -166,8 +166,8 @@ def test_reuse_gives_the_verdicts_of_deciding_every_sample_again(tmp_path: Path)
     problem = problem_case("half", "\\frac{1}{2}", "", None)
     math = VERIFIERS["math"]
     with Pool(1) as pool:
-        found = judge_texts(Judge(pool), [(problem, math)] * len(texts), texts, [False] * len(texts))
-        for text, (_, judged) in zip(texts, found, strict=True):
+        result = judge_texts(Judge(pool), [(problem, math)] * len(texts), texts, [False] * len(texts))
+        for text, (_, judged) in zip(texts, result, strict=True):
             answer = extract(text, math.steps).answer
             alone = dict(pool.judge(math, [Case(answer, problem.gold)]))[0].verdict if answer else Verdict.UNREAD
             assert judged.verdict is alone
@@ -205,11 +205,11 @@ def test_a_verdict_depends_on_gold_details_answer_and_verifier() -> None:
 
 
 def test_long_answers_are_stored_short_and_stay_distinct() -> None:
-    one, other = storable("x" * 5_000 + "1"), storable("x" * 5_000 + "2")
-    assert one is not None
+    first, other = storable("x" * 5_000 + "1"), storable("x" * 5_000 + "2")
+    assert first is not None
     assert other is not None
-    assert one != other
-    assert len(one) < STORED + 100
+    assert first != other
+    assert len(first) < STORED + 100
     assert storable("\ud800") == "?"
 
 

@@ -107,7 +107,7 @@ def threshold(value: float | None, at: int | None) -> float:
     if value is not None:
         return value
     if at is not None and at < 4:
-        raise OffleashError(f"--at takes 4 samples per problem or more here, not {at}: epsilon would be near 1.")
+        raise OffleashError(f"--at takes 4 or more samples per problem here, not {at}: epsilon would be near 1.")
     return float(epsilon(K if at is None else at, ZETA))
 
 
@@ -124,7 +124,7 @@ def certify_model(
     """Certify with a model by its name; whatever can be refused is refused before the model is loaded."""
     refuse_sampler(model.sampler)
     if is_run(folder):
-        refuse_words(folder, str(model), decoding, above)
+        refuse_changed_settings(folder, str(model), decoding, above)
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
         return certify(folder, problems, sampler, str(model), decoding, above, verifying, progress, announce)
@@ -163,6 +163,7 @@ def certify(
         origin = origin_of(sampler, model, decoding, 0, 0, problems)
         terms = CertificateSettings(above, expander.vocabulary, origin)
         frame = begin(folder, problems, terms)
+        # Where the prompt ends inside a reasoning block, completions lack its opening tag: extraction has to know.
         extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
         cases = problem_cases(frame, options.verifier, extraction, str(folder))
         refuse_unreadable(judge, cases, str(folder))
@@ -175,7 +176,8 @@ def certify(
         troubles = certifier.run(progress)
     if not certifier.done:
         failure = next(iter(troubles.items()))
-        raise OffleashError(f"No problem could be certified; the first, {failure[0]!r}: {failure[1]}.")
+        raise OffleashError(f"No problem could be certified. The first failure, on {failure[0]!r}: {failure[1]}.")
+    # Read back rather than summed up on the way: the result covers problems of earlier calls, too.
     certificate = open_certificate(folder, verifier=name)
     return Certification(
         folder=folder,
@@ -202,6 +204,7 @@ def states_of(table: pl.DataFrame, above: float, question: Certified) -> State:
     mass, rest, top, failed, top_failed = (
         table[name].to_numpy() for name in ("correct", "unexplored", "largest", "failed", "largest_failed")
     )
+    # By mass: in if the correct mass found exceeds epsilon, out if even all unexplored mass could not lift it there.
     state = certified(mass, rest + failed, top, above, question)
     if question is Certified.COMPLETION:
         state = np.where((state != IN) & (top_failed > above), UNDETERMINED, state).astype(np.int8)
@@ -229,10 +232,11 @@ class _Certifier:
         reasons, started = {}, time.monotonic()
         rows = self.problems.select("problem", "prompt", "images").iter_rows()
         for row, (problem, prompt, images) in enumerate(rows):
-            shard = f"{row:06d}.parquet"
+            shard = f"{row:06d}.parquet"  # by row: a resumed call has the same problems in the same order
             if shard not in self.done:
-                remaining = self._left(time.monotonic() - started)
+                remaining = self._time_left(time.monotonic() - started)
                 label = f"problem {row + 1:,} of {self.problems.height:,}{remaining}"
+                # First sample, number and seed are placeholders: the expander enumerates and draws nothing.
                 reason = self._expand(shard, Request(problem, prompt, 0, 1, 0, tuple(images or ())), label, progress)
                 if reason:
                     reasons[problem] = reason
@@ -254,6 +258,7 @@ class _Certifier:
         """Judge a problem's completions that have no verdict yet, or whose verifier failed; keep the other verdicts."""
         rows, kept = self.folder.completions(shard), self.folder.verdicts(self.name, shard)
         if kept is not None:
+            # A verifier that crashed or ran out of time may succeed now; every other verdict is final.
             kept = kept.filter(pl.col("verdict") != Verdict.FAILED.value)
             if kept.height == rows.height:
                 return
@@ -262,8 +267,8 @@ class _Certifier:
         verdicts = judged if kept is None else pl.concat([kept.select(*VERDICTS), judged])
         self.folder.write_verdicts(self.name, shard, verdicts)
 
-    def _left(self, seconds: float) -> str:
-        if not self.new:
+    def _time_left(self, seconds: float) -> str:
+        if not self.new:  # the rate is that of this call: certificates stored before cost it nothing
             return ""
         return f", about {duration(seconds / self.new * (self.problems.height - len(self.done)))} left"
 
@@ -307,7 +312,7 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
         certificate.begin(folder.resolve().name, frame, terms)
         return frame
     _refuse_run(folder)
-    if not certificate.whole():
+    if not certificate.whole():  # a kill came between run.json and the problems
         certificate.keep_problems(frame)
     old = read_problems(folder)
     refuse_differences(folder, "a certificate", problem_differences(old, frame), resume_step("certify"))
@@ -315,8 +320,8 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
     return old
 
 
-def refuse_words(folder: Path, model: str, decoding: SamplingParams, epsilon: float) -> None:
-    """Refuse another model, decoding or epsilon than the folder's before a model is loaded."""
+def refuse_changed_settings(folder: Path, model: str, decoding: SamplingParams, epsilon: float) -> None:
+    """Refuse a model, decoding or epsilon that differs from the folder's, before the model is loaded."""
     _refuse_run(folder)
     old = read_terms(folder)
     changed = replace(old.origin, model=model, decoding=stored_decoding(decoding))

@@ -31,7 +31,7 @@ from offleash.stats.support_classes import IN, OUT, ZETA, Certified, Rule, State
 SIDES = ("before", "after")
 # state before and after: the class; any other pair has an undetermined side
 CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}
-UNSURE = "U"
+UNDETERMINED_CLASS = "U"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class CertifiedComparison:
     before: Certificate
     after: Certificate
     epsilon: float
-    sought: CertifiedQuestion
+    settings: CertifiedQuestion
     table: pl.DataFrame  # per problem: problem, benchmark, columns of both sides, class by completion and by mass
     change: dict[Certified, SupportChange]
     completions: CompletionChange | None  # None: there are none above epsilon, or two vocabularies cannot be matched
@@ -127,17 +127,17 @@ def named_certificates(inputs: Sequence[RunInput], rule: str | None = None, ques
 
 def compare_certificates(
     inputs: Sequence[RunInput],
-    sought: CertifiedQuestion | None = None,
+    settings: CertifiedQuestion | None = None,
     verdicts: str | None = None,
     before: str | None = None,
     after: str | None = None,
     progress: Progress = silent,
 ) -> list[CertifiedComparison]:
-    """The first certificate against each of the others.
+    """Compare the first certificate with each of the others.
 
     Args:
         inputs: folders, `NAME=FOLDER`, or globs: the problems of several folders of one model are joined.
-        sought: by completion or by mass, and how intervals are computed.
+        settings: by completion or by mass, and how intervals are computed.
         verdicts: which verifier's verdicts to read, where a certificate has several.
         before: name of the certificate that the others are compared with; by default the first.
         after: compare with this one only.
@@ -156,19 +156,19 @@ def compare_certificates(
     first = certificates.pop(before or next(iter(certificates)))
     others = [certificates[after]] if after in certificates else list(certificates.values())
     if not others or after == first.name:
-        raise OffleashError(f"Only {first.name} was given. Name two certificates: the one before, the one after.")
-    return [compare_pair(first, other, sought) for other in others]
+        raise OffleashError(f"Only {first.name} was given. Name two certificates: before and after.")
+    return [compare_pair(first, other, settings) for other in others]
 
 
 def compare_pair(
-    before: Certificate, after: Certificate, sought: CertifiedQuestion | None = None
+    before: Certificate, after: Certificate, settings: CertifiedQuestion | None = None
 ) -> CertifiedComparison:
-    """The certificate before against the one after, at the larger epsilon of the two.
+    """Compare the certificate before with the one after, at the larger epsilon of the two.
 
-    Only there both are complete: a completion between the two epsilons is listed in one certificate and not looked for
-    in the other.
+    Both are complete only there: a completion between the two epsilons is listed in one certificate, and the search of
+    the other never looked for it.
     """
-    sought, pair = sought or CertifiedQuestion(), (before, after)
+    settings, pair = settings or CertifiedQuestion(), (before, after)
     above = max(certificate.terms.epsilon for certificate in pair)
     matched = match([Run(certificate.name, certificate.problems, None) for certificate in pair])
     sides = [_side(certificate, matched, r, above) for r, certificate in enumerate(pair)]
@@ -177,18 +177,20 @@ def compare_pair(
     k = round(-np.log(ZETA) / above)  # the budget that epsilon stands for: -ln(0.05)/k
     state = {question: _states(table, above, question) for question in Certified}
     table = table.with_columns(
-        pl.Series(question.value, [CLASS.get((int(b), int(a)), UNSURE) for b, a in state[question]], pl.String)
+        pl.Series(
+            question.value, [CLASS.get((int(b), int(a)), UNDETERMINED_CLASS) for b, a in state[question]], pl.String
+        )
         for question in Certified
     )
     return CertifiedComparison(
         before=before,
         after=after,
         epsilon=above,
-        sought=sought,
+        settings=settings,
         table=table,
-        change={question: _change(tally, state[question], k, sought) for question in Certified},
-        completions=_completions(pair, matched, table, above, k, sought),
-        benchmarks=_benchmarks(tally, state, k, sought),
+        change={question: _change(tally, state[question], k, settings) for question in Certified},
+        completions=_completions(pair, matched, table, above, k, settings),
+        benchmarks=_benchmarks(tally, state, k, settings),
         notes=_notes(pair, above, matched, left_out),
     )
 
@@ -216,7 +218,7 @@ def _joined(matched: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataF
 
 def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], benchmarks: Sequence[str]) -> Tally:
     """Targets without counts: the problems and benchmarks that the intervals resample."""
-    none = np.zeros((len(problems), 2), np.int64)
+    none = np.zeros((len(problems), 2), np.int64)  # the classes come from the states, never from these counts
     names = (pair[0].name, pair[1].name)
     return tally_of_counts(none, none, runs=names, problem_P=list(problems), benchmark_P=list(benchmarks))
 
@@ -229,8 +231,8 @@ def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
     return np.stack([states_of(side, above, question) for side in sides], axis=1)
 
 
-def _change(tally: Tally, state_PR: State, k: int, sought: CertifiedQuestion) -> SupportChange:
-    sums = rule_cells(tally, state_PR, k).sums(sought.replicates, sought.seed)
+def _change(tally: Tally, state_PR: State, k: int, settings: CertifiedQuestion) -> SupportChange:
+    sums = rule_cells(tally, state_PR, k).sums(settings.replicates, settings.seed)
     return change_at(sums, 0, tally, Rule.CERTIFIED)
 
 
@@ -240,7 +242,7 @@ def _completions(
     table: pl.DataFrame,
     above: float,
     k: int,
-    sought: CertifiedQuestion,
+    settings: CertifiedQuestion,
 ) -> CompletionChange | None:
     """Correct completions above epsilon on either side, matched by their tokens.
 
@@ -249,6 +251,8 @@ def _completions(
     """
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
         return None
+    # By tokens, not by text: one text can be several token sequences, each with its own probability. `finish` tells a
+    # sequence that ended from the same one cut at the token limit.
     keys, frames = ["problem", "key", "finish"], []
     for r, certificate in enumerate(pair):
         own = certificate.completions.rename({"problem": "own"}).join(matched.own[r].lazy(), on="own").drop("own")
@@ -261,39 +265,41 @@ def _completions(
     targets = targets.join(table.select("problem", "benchmark"), on="problem", how="left", maintain_order="left")
     if not targets.height:
         return None
+    # Not listed means at most epsilon, not 0: the 0 gives the right class, and a mass that is a lower bound.
     p_TR = targets.select(SIDES).fill_null(0.0).to_numpy()
     state_TR = np.where(p_TR > above, IN, OUT).astype(np.int8)
     tally = replace(_tally(pair, targets["problem"].to_list(), targets["benchmark"].to_list()), per=Per.SOLUTION)
     is_cell = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS.items()}
     mass = {cell: tuple((p_TR[is_cell[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
+    # Completions below the common epsilon may still be listed after: the mass of these losses is known there.
     known = is_cell["S"] & targets["after"].is_not_null().to_numpy()
     return CompletionChange(
-        _change(tally, state_TR, k, sought),
+        _change(tally, state_TR, k, settings),
         {cell: (before, after) for cell, (before, after) in mass.items()},
         (int(known.sum()), float(p_TR[known, 1].sum() / table.height)),
     )
 
 
 def _benchmarks(
-    tally: Tally, state: dict[Certified, State], k: int, sought: CertifiedQuestion
+    tally: Tally, state: dict[Certified, State], k: int, settings: CertifiedQuestion
 ) -> tuple[BenchmarkCertificates, ...]:
     parts = []
     for name in np.unique(tally.benchmark_P):
         rows = tally.benchmark_P == name
         part = tally.rows(rows)
-        changes = {question: _change(part, state_PR[rows], k, sought) for question, state_PR in state.items()}
+        changes = {question: _change(part, state_PR[rows], k, settings) for question, state_PR in state.items()}
         parts.append(BenchmarkCertificates(str(name), len(part), changes))
     return tuple(parts)
 
 
 def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Alignment, left_out: int) -> tuple[Note, ...]:
     notes = [
-        Note(f"{certificate.name}: problems that the other certificate lacks were left out", count, left_out=True)
+        Note(f"{certificate.name}: problems missing from the other certificate were left out", count, left_out=True)
         for certificate, count in zip(pair, matched.left_out, strict=True)
         if count
     ]
     if left_out:
-        notes.append(Note("problems that are not certified in both were left out", left_out, left_out=True))
+        notes.append(Note("problems not certified in both were left out", left_out, left_out=True))
     epsilons = [f"{certificate.name} {certificate.terms.epsilon:.4g}" for certificate in pair]
     if pair[0].terms.epsilon != pair[1].terms.epsilon:
         notes.append(Note(f"epsilons differ ({', '.join(epsilons)}); both are compared at the larger, {above:.4g}"))
@@ -301,10 +307,12 @@ def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Alignme
     differing = [name for name in decodings[0] if decodings[0][name] != decodings[1].get(name)]
     if differing:
         values = "; ".join(f"{name}: {decodings[0][name]} and {decodings[1].get(name)}" for name in differing)
-        notes.append(Note(f"the decodings differ ({values}), and the support depends on the decoding"))
+        notes.append(Note(f"the decodings differ ({values}), and support depends on decoding"))
     if pair[0].terms.vocabulary != pair[1].terms.vocabulary:
-        notes.append(Note("the vocabularies differ, so completions of the two cannot be matched by their tokens"))
+        notes.append(Note("the vocabularies differ, so completions cannot be matched by their tokens"))
     if pair[0].verifier != pair[1].verifier:
         judged = ", ".join(f"{certificate.name} by {certificate.verifier}" for certificate in pair)
-        notes.append(Note(f"the certificates were judged differently ({judged}); certify one again with --verifier"))
+        notes.append(
+            Note(f"the certificates use different verifiers ({judged}); certify one of them again with --verifier")
+        )
     return tuple(notes)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Rescoring: log-probabilities of given token sequences under a decoding, by the engine that draws and certifies.
 
 
-TOGETHER = 200_000  # tokens per call of the engine: bounds memory, not the result
+TOKENS_PER_CALL = 200_000  # tokens per call of the engine: bounds memory, not the result
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class TokenSequence:
 class Rescorer:
     """Log-probabilities of token sequences under a model.
 
-    Token ids are scored as they are, never by way of their text: a text may be tokenized otherwise than it was drawn.
+    Token ids are scored as they are, never by way of their text, which may tokenize
+    differently from how it was drawn.
     """
 
     sampler: "HuggingFace"
@@ -69,7 +70,7 @@ class Rescorer:
         for problem, prompt, images in problems.select("problem", "prompt", "images").iter_rows():
             tokens, error = self.sampler.prompt_encoder.encode(Request(problem, prompt, 0, 1, 0, tuple(images or ())))
             if error:
-                raise OffleashError(f"The prompt of problem {problem!r} cannot be read: {error}.")
+                raise OffleashError(f"The prompt of problem {problem!r} could not be encoded: {error}.")
             self._prompts[problem] = tokens
 
     def logprobs(self, sequences: Sequence[TokenSequence], decoding: SamplingParams) -> Float:
@@ -93,6 +94,7 @@ class Rescorer:
                     empty.append(position)
         sums_N4 = self._score(targets, decoding)
         logprob_N = np.full(len(sequences), -np.inf)
+        # logaddexp.at and not an assignment: several rows, one per end token, belong to the same sequence.
         np.logaddexp.at(logprob_N, np.array(owner, np.int64), sums_N4[:, 2])
         logprob_N[empty] = 0.0
         return logprob_N
@@ -107,8 +109,8 @@ class Rescorer:
         # a completion that an end token ended holds no stop text, or it would have ended there
         texts = decode(self.sampler.loaded.tokenizer, [list(sequence.ids) for sequence in sequences])
         return [
-            by_itself and not any(stop in text for stop in self._stop)
-            for by_itself, text in zip(open_ended, texts, strict=True)
+            has_eos and not any(stop in text for stop in self._stop)
+            for has_eos, text in zip(open_ended, texts, strict=True)
         ]
 
     def _score(self, targets: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
@@ -124,7 +126,7 @@ class Rescorer:
         start = 0
         while start < len(targets):
             stop, tokens = start, 0
-            while stop < len(targets) and (stop == start or tokens < TOGETHER):
+            while stop < len(targets) and (stop == start or tokens < TOKENS_PER_CALL):
                 tokens += targets[stop].length
                 stop += 1
             score_targets(sampler.network, sampler.limits, sampler.loaded.context, prompts, targets[start:stop], scores)
@@ -135,8 +137,8 @@ class Rescorer:
 # Cuts: what each top-p leaves of a certificate's correct completions.
 
 
-# By how much a token's log-probability may differ when it is computed again, because other batches round otherwise:
-NEAR, COARSE = 1e-3, 5e-2  # with float32 weights, and with fewer bits
+# How far a token's log-probability may move when it is recomputed, because batches of another shape round differently:
+TOLERANCE, COARSE_TOLERANCE = 1e-3, 5e-2  # with float32 weights, and with fewer bits
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class TopPCut:
 
     top_p: float
     removed_P: Float  # correct mass set to exactly zero
-    left_P: Integer  # correct completions that can still be drawn
+    kept_P: Integer  # correct completions that can still be drawn
     chance_P: Float  # of a correct sample under this top-p, from the completions that were found: at least
     removed: Estimate  # mean over problems
     share: Estimate  # of the correct mass that was found
@@ -170,7 +172,7 @@ class NucleusCut:
     cuts: tuple[TopPCut, ...]  # in the order of the command line
 
     @property
-    def elsewhere(self) -> bool:
+    def other_temperature(self) -> bool:
         """Whether the temperature is not the certificate's: then its epsilon bounds nothing."""
         return self.own != self.decoding.temperature
 
@@ -181,11 +183,11 @@ class NucleusCut:
 
     def emptied(self, cut: TopPCut) -> int:
         """Of these, problems that lose every one that was found."""
-        return int(((self.completions_P > 0) & (cut.left_P == 0)).sum())
+        return int(((self.completions_P > 0) & (cut.kept_P == 0)).sum())
 
     def rest(self, cut: TopPCut) -> float:
         """Mean mass of the problems so emptied that may hold a correct completion yet; NaN where there are none."""
-        rows_P = (self.completions_P > 0) & (cut.left_P == 0)
+        rows_P = (self.completions_P > 0) & (cut.kept_P == 0)
         return float(self.unexplored_P[rows_P].mean()) if rows_P.any() else float("nan")
 
     def bounds(self, cut: TopPCut) -> tuple[float, float]:
@@ -217,7 +219,7 @@ def cut_certificates(
     """
     if not top_ps:
         raise OffleashError("Name at least one top-p below 1, for example --top-p 0.9,0.95.")
-    certificates = [_opened(folder, verifier) for folder in folders]
+    certificates = [_open(folder, verifier) for folder in folders]
     decodings = [
         _uncut_decoding(certificate, folder, top_ps, temperature)
         for certificate, folder in zip(certificates, folders, strict=True)
@@ -232,12 +234,12 @@ def cut_certificates(
             vocabulary = expander_of(sampler).vocabulary
             if vocabulary != certificate.terms.vocabulary:
                 raise OffleashError(
-                    f"{chosen} has another vocabulary ({vocabulary}) than the model of {folder} "
-                    f"({certificate.terms.vocabulary}), so its token ids mean other texts. Name the certificate's own "
-                    f"model: --model {certificate.terms.origin.model}."
+                    f"{chosen} has a different vocabulary ({vocabulary}) from the model of {folder} "
+                    f"({certificate.terms.vocabulary}), so the stored token ids do not apply to it. Name the "
+                    f"certificate's own model: --model {certificate.terms.origin.model}."
                 )
             rescorer = Rescorer.of(sampler)
-            done.append(_cut_off(folder, certificate, decoding, str(chosen), rescorer, top_ps, progress))
+            done.append(_cut_certificate(folder, certificate, decoding, str(chosen), rescorer, top_ps, progress))
     return done
 
 
@@ -253,7 +255,7 @@ def model_from(
     return replace(named, settings=merged, raw=raw or named.raw or bool(origin.about.get("raw")))
 
 
-def _opened(folder: Path, verifier: str | None) -> Certificate:
+def _open(folder: Path, verifier: str | None) -> Certificate:
     if not is_certificate(folder):
         raise OffleashError(
             f"{folder} is not a certificate. Make one with `offleash certify PROBLEMS MODEL -o {folder}` (top-p 1)."
@@ -268,18 +270,20 @@ def _uncut_decoding(
     own = decoding_of(certificate.terms.origin.decoding)
     if own.top_p < 1:
         raise OffleashError(
-            f"{folder} was certified with top-p {own.top_p:g}: what that cuts off is not in it. Certify with --top-p 1 "
-            "into another folder."
+            f"{folder} was certified with top-p {own.top_p:g}, so what that top-p cut off is not in it. Certify again "
+            "with --top-p 1 into another folder."
         )
     decoding = own if temperature is None else replace(own, temperature=temperature)
     if decoding.temperature == 0:
-        raise OffleashError("At temperature 0 one token has all the mass, so top-p cuts nothing. Name a higher one.")
+        raise OffleashError(
+            "At temperature 0 one token has all the mass, so top-p cuts nothing. Choose a higher temperature."
+        )
     for top_p in top_ps:
         replace(decoding, top_p=top_p)  # its own check refuses a value that is not in (0, 1]
     return decoding
 
 
-def _cut_off(
+def _cut_certificate(
     folder: Path,
     certificate: Certificate,
     decoding: SamplingParams,
@@ -288,6 +292,7 @@ def _cut_off(
     top_ps: Sequence[float],
     progress: Progress,
 ) -> NucleusCut:
+    """What each top-p removes of the correct completions of one certificate, by rescoring them."""
     own = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
     correct = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
@@ -295,12 +300,13 @@ def _cut_off(
     row_of = {name: number for number, name in enumerate(name_P)}
     tokens = _tokens(correct)
     rescorer.set_prompts(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
+    # Checked on the very completions that are rescored: a fingerprint would not notice another dtype or template.
     _refuse_other_weights(rescorer, correct if correct.height else rows, certificate, folder, model, progress)
-    logprob_law, unexplored_P = correct["logprob_sampled"].to_numpy(), _unknown(certificate)
+    logprob_law, unexplored_P = correct["logprob_sampled"].to_numpy(), _undecided_mass(certificate)
     if decoding.temperature != own.temperature:
-        # The certificate's masses are those of its own temperature. Its completions, rescored at the new one, are known
-        # there too; all other mass may be anything, also above epsilon.
-        progress(f"{certificate.name}: all completions at temperature {decoding.temperature:g}")
+        # The certificate has masses at its own temperature. Its completions, rescored at the new one, are known there
+        # too; all other mass may be anything, also above epsilon.
+        progress(f"{certificate.name}: rescoring all completions at temperature {decoding.temperature:g}")
         logprob_A = rescorer.logprobs(_tokens(rows), decoding)
         problem_A = rows["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy()
         known_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
@@ -312,12 +318,15 @@ def _cut_off(
     correct_P, completions_P = _summed(problem_C, mass_C, name_P), _summed(problem_C, None, name_P).astype(np.int64)
     cuts = []
     for number, top_p in enumerate(top_ps, 1):
-        progress(f"{certificate.name}: {number} of {len(top_ps)}: top-p {top_p:g}")
+        progress(f"{certificate.name}: top-p {top_p:g} ({number} of {len(top_ps)})")
+        # Top-p renormalises what it keeps: a completion that survives is at least as probable as without it.
         logprob_C = rescorer.logprobs(tokens, replace(decoding, top_p=top_p))
-        gone_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
-        removed_P, chance_P = (_summed(problem_C, value_C, name_P) for value_C in (mass_C * gone_C, np.exp(logprob_C)))
-        left_P = _summed(problem_C[~gone_C], None, name_P).astype(np.int64)
-        cuts.append(_cut(top_p, removed_P, left_P, chance_P, correct_P, completions_P, stratum_P))
+        removed_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
+        removed_P, chance_P = (
+            _summed(problem_C, value_C, name_P) for value_C in (mass_C * removed_C, np.exp(logprob_C))
+        )
+        kept_P = _summed(problem_C[~removed_C], None, name_P).astype(np.int64)
+        cuts.append(_cut(top_p, removed_P, kept_P, chance_P, correct_P, completions_P, stratum_P))
     return NucleusCut(
         *(certificate.name, folder, model, decoding, own.temperature, certificate.terms.epsilon, certificate.verifier),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
@@ -332,7 +341,7 @@ def _summed(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) ->
 def _cut(
     top_p: float,
     removed_P: Float,
-    left_P: Integer,
+    kept_P: Integer,
     chance_P: Float,
     correct_P: Float,
     completions_P: Integer,
@@ -341,14 +350,15 @@ def _cut(
     reached_P = completions_P > 0
     emptied = Estimate(float("nan"), NONE)
     if reached_P.any():
-        _, kept_P = np.unique(stratum_P[reached_P], return_inverse=True)
-        emptied = share_of((left_P[reached_P] == 0).astype(np.float64), kept_P.astype(np.int64))
-    if not removed_P.any():  # resampling what was not seen would tell of no spread
+        # Renumbered from 0: a benchmark may have no reached problem.
+        _, reached_stratum = np.unique(stratum_P[reached_P], return_inverse=True)
+        emptied = share_of((kept_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
+    if not removed_P.any():  # nothing was cut on any problem: resampling zeros would give an interval of no width
         unseen = Estimate(0.0, NONE)
-        return TopPCut(top_p, removed_P, left_P, chance_P, unseen, unseen, emptied)
+        return TopPCut(top_p, removed_P, kept_P, chance_P, unseen, unseen, emptied)
     share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
     share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
-    return TopPCut(top_p, removed_P, left_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
+    return TopPCut(top_p, removed_P, kept_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
 
 
 def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:
@@ -365,7 +375,7 @@ def _tokens(rows: pl.DataFrame) -> list[TokenSequence]:
     return [TokenSequence(problem, tuple(ids), finish) for problem, ids, finish in zip(*columns, strict=True)]
 
 
-def _unknown(certificate: Certificate) -> Float:
+def _undecided_mass(certificate: Certificate) -> Float:
     """Mass per problem that may be correct: what was not expanded, and what the verifier failed on."""
     table = certificate.table
     return np.asarray(table["unexplored"].to_numpy() + table["failed"].to_numpy(), dtype=np.float64)
@@ -400,18 +410,19 @@ def _refuse_other_weights(
         differing = [name for name, (old, new) in compared.items() if old != new and old not in (None, "")]
         if differing:
             raise OffleashError(
-                f"{model} is not what {folder} was certified with (other {' and '.join(differing)}), and there is no "
-                f"completion to check it by. Name the certificate's own with --model: {certificate.terms.origin.model}."
+                f"{model} is not the model that {folder} was certified with (different {' and '.join(differing)}), and "
+                "the certificate has no completion to check it against. Name the certificate's own model: --model "
+                f"{certificate.terms.origin.model}."
             )
     own = decoding_of(certificate.terms.origin.decoding)
     difference = np.abs(rescorer.logprobs(_tokens(rows), own) - rows["logprob_sampled"].to_numpy())
     full_precision = about.settings.get("dtype") == "float32"
     # rounding adds up over tokens, the end token included
-    allowed = (NEAR if full_precision else COARSE) * (rows["token_ids"].list.len().to_numpy() + 1)
+    allowed = (TOLERANCE if full_precision else COARSE_TOLERANCE) * (rows["token_ids"].list.len().to_numpy() + 1)
     if len(difference) and not (difference <= allowed).all():
         worst = int(np.argmax(np.nan_to_num(difference, nan=np.inf) - allowed))
         raise OffleashError(
-            f"{model} gives a completion of problem {rows['problem'][worst]!r} another log-probability than {folder} "
-            f"records (by {difference[worst]:.3g}): other weights or another precision. Name the certificate's own "
-            "model with --model, or certify again into another folder."
+            f"The log-probability of a completion of problem {rows['problem'][worst]!r} under {model} differs from the "
+            f"one in {folder} by {difference[worst]:.3g}: the weights or the precision differ. Name the certificate's "
+            "own model with --model, or certify again into another folder."
         )

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.certificates.certify import Certification, CertifyEstimate
-from offleash.analyses.certificates.compare import SIDES, UNSURE, CertifiedComparison
+from offleash.analyses.certificates.compare import SIDES, UNDETERMINED_CLASS, CertifiedComparison
 from offleash.analyses.certificates.nucleus import NucleusCut, TopPCut
 from offleash.comparing.json_sections import support_section
 from offleash.data.certificates import Certificate
@@ -44,7 +44,7 @@ def show_certified(console: Console, comparisons: Sequence[CertifiedComparison])
 
 def certified_finding(comparison: CertifiedComparison) -> str:
     """The answer in sentences: problems lost and gained, completions, and bounds on the chance of a correct sample."""
-    question = comparison.sought.question
+    question = comparison.settings.question
     change, base, rl = comparison.change[question], clean(comparison.before.name), clean(comparison.after.name)
     target = "completion" if question is Certified.COMPLETION else "mass"
     sentences = [
@@ -77,8 +77,8 @@ def _certified_json(comparison: CertifiedComparison) -> Json:
     return {
         "kind": "certified",
         "epsilon": comparison.epsilon,
-        "question": comparison.sought.question,
-        "support": support_section(change[comparison.sought.question]),
+        "question": comparison.settings.question,
+        "support": support_section(change[comparison.settings.question]),
         "by_completion": support_section(change[Certified.COMPLETION]),
         "by_mass": support_section(change[Certified.MASS]),
         "completions": _completions(comparison),
@@ -103,7 +103,7 @@ def _completions(comparison: CertifiedComparison) -> Json:
     return support_section(completions.change) | {
         "per": "completion",
         "reasons": {name: why for name in METRICS if (why := completions.change.reason(name))}
-        | {"O": "what neither reaches above epsilon has no name"},
+        | {"O": "completions at or below epsilon in both are not listed"},
         "mass": sides,
         "mass_kept": _ratio(completions.mass["P"][0], completions.mass["S"][0]),
         "lost_known": {"completions": completions.known[0], "mass_after": completions.known[1]},
@@ -136,10 +136,11 @@ def _certified_problem(row: dict[str, object]) -> Json:
 
 
 def _comparison(comparison: CertifiedComparison) -> RenderableType:
-    change = comparison.change[comparison.sought.question]
+    change = comparison.change[comparison.settings.question]
     title = Text.assemble((f"{clean(change.before)} → {clean(change.after)}", "bold"))
     setting = (
-        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (as k = {change.k:,}), rule certified"
+        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (that of k = {change.k:,}), "
+        "rule certified"
     )
     title.append(f"   {setting}", style="dim")
     parts: list[RenderableType] = [
@@ -153,7 +154,7 @@ def _comparison(comparison: CertifiedComparison) -> RenderableType:
         parts.append(_masses(comparison))
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
-    for cell in ("S", "E", UNSURE):
+    for cell in ("S", "E", UNDETERMINED_CLASS):
         parts += _listed(comparison, cell)
     if comparison.completions is None:
         parts.append(Text(f"! completions are not compared: {comparison.unmatched}", style="yellow"))
@@ -205,7 +206,7 @@ def _benchmarks(comparison: CertifiedComparison) -> Table:
     for name in ("benchmark", "problems", *CELLS, "undetermined", "SRR", "NDR"):
         table.add_column(name, justify="left" if name == "benchmark" else "right")
     for part in comparison.benchmarks:
-        change = part.change[comparison.sought.question]
+        change = part.change[comparison.settings.question]
         values = (f"{change.value[name]:.3f}" if np.isfinite(change.value[name]) else "-" for name in ("SRR", "NDR"))
         row = (*_row(change), f"{change.undetermined:g}", *values)
         table.add_row(clean(part.name) or "(unnamed)", str(part.problems), *row)
@@ -214,12 +215,12 @@ def _benchmarks(comparison: CertifiedComparison) -> Table:
 
 def _listed(comparison: CertifiedComparison, cell: str) -> list[RenderableType]:
     """The first few problems of a class by name; nothing where it is empty."""
-    word = "undetermined" if cell == UNSURE else CELLS[cell]
-    names = comparison.table.filter(comparison.table[comparison.sought.question.value] == cell)["problem"].to_list()
+    word = "undetermined" if cell == UNDETERMINED_CLASS else CELLS[cell]
+    names = comparison.table.filter(comparison.table[comparison.settings.question.value] == cell)["problem"].to_list()
     if not names:
         return []
     listed = ", ".join(names[:PROBLEMS_SHOWN]) + (", ..." if len(names) > PROBLEMS_SHOWN else "")
-    return [Text(f"Problems {word} by {comparison.sought.question.value}: {len(names)}: {clean(listed)}")]
+    return [Text(f"Problems {word} by {comparison.settings.question.value} ({len(names)}): {clean(listed)}")]
 
 
 def _row(change: SupportChange) -> list[str]:
@@ -247,12 +248,13 @@ REASONS_SHOWN = 3  # reasons why problems have no certificate
 def planned_text(plan: CertifyEstimate) -> str:
     """What is about to be done, before it begins."""
     lines = [
-        f"Certifying {plan.problems:,} problems with {plan.model} into {plan.folder}: every completion more probable "
-        f"than {plan.epsilon:.4g}, at most {int(1 / plan.epsilon):,} prefixes at a time, judged by {plan.verifier}.",
+        f"Certifying {plan.problems:,} problems with {plan.model} into {plan.folder}: every completion with "
+        f"probability above {plan.epsilon:.4g}, at most {int(1 / plan.epsilon):,} prefixes at a time, judged by "
+        f"{plan.verifier}.",
         f"  {decoding_text(plan.decoding)}",
     ]
     if plan.done:
-        lines.append(f"  {plan.done:,} problems are certified already.")
+        lines.append(f"  {plan.done:,} problems are already certified.")
     return "\n".join(lines)
 
 
@@ -271,15 +273,17 @@ def certified_text(run: Certification) -> str:
     lines.append(f"  chance of a correct sample, mean over problems: between {low:.4f} and {high:.4f}")
     lines.append("  mass, mean over problems: " + ", ".join(f"{name} {run.mean(name):.4f}" for name in MASSES))
     lines.append(
-        f"  {run.total('forwarded'):,} tokens through the model for {run.total('prefixes'):,} prefixes, the longest of "
-        f"{run.deepest:,} tokens"
+        f"  {run.total('forwarded'):,} tokens through the model for {run.total('prefixes'):,} prefixes (longest: "
+        f"{run.deepest:,} tokens)"
     )
     if run.new:
-        lines.append(f"  {run.new:,} new problems in {duration(run.seconds)}, peak memory {run.peak_memory_mb:,.0f} MB")
+        lines.append(
+            f"  {run.new:,} problems certified now in {duration(run.seconds)}, peak memory {run.peak_memory_mb:,.0f} MB"
+        )
     if run.troubles:
         reasons = Counter(run.troubles.values()).most_common(REASONS_SHOWN)
         why = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
-        lines.append(f"  {len(run.troubles):,} problems have no certificate: {why}.")
+        lines.append(f"  {len(run.troubles):,} problems could not be certified: {why}.")
     lines.append(f"  next: offleash compare {run.folder} OTHER")
     return "\n".join(lines)
 
@@ -316,9 +320,9 @@ def certified_document(run: Certification) -> Json:
                 "correct_completions": row["correct_completions"],
                 "completions": row["completions"],
                 "forwarded": row["forwarded"],
-                **{question.value: states[int(run.states[question][place])] for question in Certified},
+                **{question.value: states[int(run.states[question][index])] for question in Certified},
             }
-            for place, row in enumerate(rows)
+            for index, row in enumerate(rows)
         ],
         "troubles": run.troubles,
     }
@@ -338,7 +342,7 @@ def show_cutoff(console: Console, cuts: Sequence[NucleusCut]) -> None:
     for nucleus in cuts:
         title = Text.assemble((clean(nucleus.name), "bold"))
         law = f"temperature {nucleus.decoding.temperature:g}"
-        law += f" (certified at {nucleus.own:g})" if nucleus.elsewhere else f", epsilon {nucleus.epsilon:.3g}"
+        law += f" (certified at {nucleus.own:g})" if nucleus.other_temperature else f", epsilon {nucleus.epsilon:.3g}"
         title.append(f"   {clean(nucleus.model)}, {law}, verdicts of {nucleus.verifier}", "dim")
         console.print(title)
         console.print(_table(nucleus))
@@ -347,29 +351,29 @@ def show_cutoff(console: Console, cuts: Sequence[NucleusCut]) -> None:
 
 
 def nucleus_finding(nucleus: NucleusCut) -> str:
-    """What is cut off at the smallest top-p and at the largest that cuts anything, and how sure that is."""
+    """What is cut off at the smallest top-p and at the largest that cuts anything, and what remains unknown."""
     if not nucleus.reached:
-        where = "is in the certificate" if nucleus.elsewhere else "was found above epsilon"
+        where = "is in the certificate" if nucleus.other_temperature else "was found above epsilon"
         return f"No correct completion {where}, so there is nothing that top-p could cut."
     completions = (
-        f"{many(int(nucleus.completions_P.sum()), 'correct completion')} of {many(nucleus.reached, 'problem')}"
+        f"{many(int(nucleus.completions_P.sum()), 'correct completion')} on {many(nucleus.reached, 'problem')}"
     )
     hardest, gentlest = min(nucleus.cuts, key=lambda cut: cut.top_p), _gentlest(nucleus)
     effects = [_cut_text(nucleus, cut) for cut in ([hardest] if gentlest is hardest else [hardest, gentlest])]
     unknown = float(nucleus.unexplored_P.mean())
     # At the certificate's own temperature nothing outside of it exceeds epsilon; at another temperature it may.
     exception = (
-        f"one that was not certified at temperature {nucleus.own:g}, and at {nucleus.decoding.temperature:g} it may "
-        "have any part of that mass"
-        if nucleus.elsewhere
+        f"one that was not listed at temperature {nucleus.own:g}, and at {nucleus.decoding.temperature:g} it may "
+        "have any share of that mass"
+        if nucleus.other_temperature
         else "one that is less probable than epsilon"
     )
     caveat = (
-        "This is exact for the completions found: what is cut can never be drawn, however large k is. A mean mass of "
-        f"{unknown:.3f} per problem was not enumerated or not decided. It may hold correct completions, cut or not, so "
-        f"a problem that loses all of those found may keep {exception}."
+        "This is exact for the completions found: what is cut can never be drawn, however large k is. On average a "
+        f"mass of {unknown:.3f} per problem was not enumerated or has no verdict. It may contain correct completions, "
+        f"cut or not, so a problem that loses all those found may still have {exception}."
     )
-    return f"{completions} were found. {' '.join(effects)} {caveat}"
+    return f"Found {completions}. {' '.join(effects)} {caveat}"
 
 
 def _gentlest(nucleus: NucleusCut) -> TopPCut:
@@ -379,29 +383,29 @@ def _gentlest(nucleus: NucleusCut) -> TopPCut:
 
 
 def _cut_text(nucleus: NucleusCut, cut: TopPCut) -> str:
-    gone = int(nucleus.completions_P.sum() - cut.left_P.sum())
+    gone = int(nucleus.completions_P.sum() - cut.kept_P.sum())
     if not gone:
         return f"Top-p {cut.top_p:g} cuts none of them."
     lost = nucleus.emptied(cut)
-    problems = f"{lost} of the {nucleus.reached} problems {'loses' if lost == 1 else 'lose'} every one"
+    problems = f"{lost} of the {nucleus.reached} problems {'loses' if lost == 1 else 'lose'} all of them"
     return (
-        f"Top-p {cut.top_p:g} sets {gone:,} of them to exactly zero, {_share_text(cut.share)} of their mass; "
-        f"{problems}. The chance of a correct sample is at least {float(nucleus.correct_P.mean()):.3f} without it and "
-        f"at least {float(cut.chance_P.mean()):.3f} with it."
+        f"Top-p {cut.top_p:g} gives {gone:,} of them a probability of exactly zero, {_share_text(cut.share)} of the "
+        f"correct mass; {problems}. The chance of a correct sample is at least {float(nucleus.correct_P.mean()):.3f} "
+        f"without it and at least {float(cut.chance_P.mean()):.3f} with it."
     )
 
 
 def _table(nucleus: NucleusCut) -> Table:
     """Narrow enough for 80 columns: the upper bound is printed below the lower one."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("top-p", "cut", "mass cut", "share of it", "problems emptied", "chance of a correct sample"):
+    for name in ("top-p", "cut", "mass cut", "share", "problems losing all", "chance of a correct sample"):
         table.add_column(name, justify="right")
     completions = int(nucleus.completions_P.sum())
     for cut in nucleus.cuts:
         low, high = nucleus.bounds(cut)
         table.add_row(
             f"{cut.top_p:g}",
-            f"{completions - int(cut.left_P.sum()):,} of {completions:,}",
+            f"{completions - int(cut.kept_P.sum()):,} of {completions:,}",
             f"{low:.4f}\nto {high:.4f}",
             _share_text(cut.share).replace(" [", "\n["),
             f"{nucleus.emptied(cut)} of {nucleus.reached}",
@@ -433,7 +437,7 @@ def _nucleus_json(nucleus: NucleusCut) -> Json:
         "correct_completions": nucleus.completions_P.sum(),
         "unknown": nucleus.unexplored_P.mean(),
         "cuts": [_cut(nucleus, cut) for cut in nucleus.cuts],
-        "by_problem": [_nucleus_problem(nucleus, place) for place in range(len(nucleus.problem_P))],
+        "by_problem": [_nucleus_problem(nucleus, index) for index in range(len(nucleus.problem_P))],
         "finding": nucleus_finding(nucleus),
     }
 
@@ -444,7 +448,7 @@ def _cut(nucleus: NucleusCut, cut: TopPCut) -> Json:
         "removed": cut.removed,
         "removed_bounds": nucleus.bounds(cut),
         "share": cut.share,
-        "removed_completions": nucleus.completions_P.sum() - cut.left_P.sum(),
+        "removed_completions": nucleus.completions_P.sum() - cut.kept_P.sum(),
         "emptied": nucleus.emptied(cut),
         "emptied_share": cut.emptied,
         "emptied_unknown": nucleus.rest(cut),
@@ -459,5 +463,5 @@ def _nucleus_problem(nucleus: NucleusCut, row: int) -> Json:
         "correct_completions": nucleus.completions_P[row],
         "unknown": nucleus.unexplored_P[row],
         "removed": {f"{cut.top_p:g}": cut.removed_P[row] for cut in nucleus.cuts},
-        "left": {f"{cut.top_p:g}": cut.left_P[row] for cut in nucleus.cuts},
+        "left": {f"{cut.top_p:g}": cut.kept_P[row] for cut in nucleus.cuts},
     }

@@ -54,12 +54,12 @@ WIDENED: dict[str, Widened] = {  # how the interval of each measure is widened w
     UNREAD: Widened(share=True),
 }
 # Reasons why a measure is missing: printed after the name of the run, so they start with a small letter.
-NO_ANSWERS = "it keeps no answers; use run folders or logs that do"
+NO_ANSWERS = "it has no answers; use run folders or logs that record them"
 UNNAMED = (
-    "it keeps no final answers of its samples; name their column with --map answer=COLUMN (a column called answer is "
+    "its samples have no final answers; name their column with --map answer=COLUMN (a column called answer is "
     "read as the reference where there is no other)"
 )
-NOT_READ = "not computed here because token entropies are not known; run offleash entropy"
+NOT_READ = "not computed here because token entropies are missing; run offleash entropy"
 CUT = 0.05  # share of truncated samples from which on a note says so, as in comparisons
 
 
@@ -107,16 +107,16 @@ def entropies_of_inputs(
     runs = load(*inputs, options=options, progress=progress)
     parsed = distinct_paths([parse_argument(str(path)) for path in inputs if isinstance(path, str | Path)])
     names = distinct_names([argument.name for argument in parsed])
-    places = {
+    named_paths = {
         name: str(argument.paths[0]) for name, argument in zip(names, parsed, strict=True) if len(argument.paths) == 1
     }
-    return entropies(runs, question, places, progress)
+    return entropies(runs, question, named_paths, progress)
 
 
 def entropies(
     runs: Sequence[Run],
     question: Question | None = None,
-    places: Mapping[str, str] | None = None,
+    named_paths: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> Entropies:
     """The entropies of one or more runs.
@@ -124,7 +124,7 @@ def entropies(
     Args:
         runs: loaded runs; each is compared with the first.
         question: k, replicates, seed, and which differences in decoding are allowed; others are refused.
-        places: by run, the path that the user named it by, for messages.
+        named_paths: by run, the path that the user named it by, for messages.
         progress: called with a line of text as work is done.
     """
     question = question or Question()
@@ -133,13 +133,13 @@ def entropies(
     for other in runs[1:]:
         if other.draw and other.draw == runs[0].draw:
             raise OffleashError(
-                f"{runs[0].name!r} and {other.name!r} are the same draw, so they cannot differ. Draw one of them again "
-                "with --seed 1 to see how far chance alone moves them."
+                f"{runs[0].name!r} and {other.name!r} are the same draw, so there is nothing to compare. Redraw one "
+                "with --seed 1 to see how much sampling noise alone changes."
             )
         notes += same_decoding(runs[0], other, question.allow)
     aligned = tally(runs, question.at, question.seed)
     named = tuple(replace(note, text=f"{run.name}: {note.text}") for run in runs for note in run.notes)
-    return _entropies(runs, aligned, question, places or {}, notes + named + aligned.notes, progress)
+    return _entropies(runs, aligned, question, named_paths or {}, notes + named + aligned.notes, progress)
 
 
 def entropies_of(comparison: Comparison) -> Entropies:
@@ -189,18 +189,24 @@ def _entropies(
     runs: Sequence[Run],
     aligned: AlignedTally,
     question: Question,
-    places: Mapping[str, str],
+    named_paths: Mapping[str, str],
     notes: tuple[Note, ...],
     progress: Progress,
     with_comparison: bool = False,
 ) -> Entropies:
     """All measures of all runs, from what each run keeps; a measure that a run lacks has its reason."""
     count = aligned.tally
-    # Counts alone, and runs that stopped early, have no first samples that are a fair sample.
-    firsts = [None if run.verdicts is None or run.budget.until else first_samples(run, count.head) for run in runs]
+    # Counts alone, and runs that stopped early, have no first samples that are a fair sample. Within a comparison a run
+    # that keeps no samples has nothing to filter either, and finding its first ones would scan all of its verdicts.
+    firsts = [
+        None
+        if run.verdicts is None or run.budget.until or (with_comparison and run.samples is None)
+        else first_samples(run, count.head)
+        for run in runs
+    ]
     progress("token entropies")
     tokens = [
-        tokens_of(run, aligned, r, first, places.get(run.name, ""))
+        tokens_of(run, aligned, r, first, named_paths.get(run.name, ""))
         for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
     ]
     progress("answers")
@@ -235,7 +241,7 @@ def _entropies(
         measures=measures,
         tokens=tuple(tokens),
         squares=tuple(_square(measures, r) for r in range(1, len(runs))),
-        positions=positions(runs, aligned, places, question.replicates, question.seed),
+        positions=positions(runs, aligned, named_paths, question.replicates, question.seed),
         distinct=_distinct(answers, len(count)),
         notes=notes + _truncation_notes(count),
     )
@@ -269,6 +275,7 @@ def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Ans
     counts = table.join(rows.select("row", "own"), on="own").select(
         pl.col("count", "row").cast(pl.Int64), read=pl.col("answer").is_not_null()
     )
+    counts = counts.sort("row", "count", "read")  # groups come in no fixed order, on which sums of floats depend
     return _AnswerTable(counts["count"].to_numpy(), counts["row"].to_numpy(), counts["read"].to_numpy())
 
 
@@ -362,7 +369,7 @@ def _truncation_notes(count: Tally) -> tuple[Note, ...]:
     kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
     share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
     return tuple(
-        Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its true lengths are greater")
+        Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its lengths are underestimates")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)
         if share >= CUT
     )

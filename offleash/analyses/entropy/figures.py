@@ -8,7 +8,7 @@ import numpy as np
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.analyses.entropy.positions import Bins
-from offleash.analyses.entropy.report import places_words, square_words
+from offleash.analyses.entropy.report import parts_text, square_words
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
@@ -63,9 +63,9 @@ def _usable(value_PR: Float | None) -> Float | None:
 def _why_no_entropy(subject: FigureInput) -> str:
     """The reason and the next step where neither entropy is known for both runs."""
     if (subject.comparison.counted.tally.until_R > 0).any():
-        return "a run stopped early, so its samples are selected by their outcome; draw without --until"
+        return "a run was drawn with --until, which selects samples by their outcome; draw without it"
     return (
-        "neither answers nor token entropies are known for both runs; compare logs that keep answers, or draw with "
+        "neither answers nor token entropies are known for both runs; compare logs that record answers, or draw with "
         f"offleash draw; {SCORE_ALL} adds token entropies"
     )
 
@@ -90,10 +90,10 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
     # The means last, so that they lie above the points; `k` orders the line from before to after.
     ends = alt.Chart(data([{"k": i} | row for i, row in enumerate(means)]))
     path = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
-    big = ends.mark_point(
+    mean_mark = ends.mark_point(
         filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
     ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
-    layers: list[Chart] = [dots, path, big]
+    layers: list[Chart] = [dots, path, mean_mark]
     if arrows:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
     return sized(layered(*layers), look)
@@ -129,34 +129,33 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
     )
     dots = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 35, opacity=0.5, color="#7a5195")
     middle = data([{"x": rounded(known[:, 0].mean()), "y": rounded(known[:, 1].mean())}])
-    big = alt.Chart(middle).mark_point(
+    mean_mark = alt.Chart(middle).mark_point(
         filled=True, shape="diamond", size=90 if look.paper else 240, color="#111111", stroke="#ffffff", opacity=1
     )
-    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, big))), look)
+    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, mean_mark))), look)
 
 
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
     """How to read the figure, its trap, its basis and its result; and the means as a sentence for screen readers."""
     before, after = names(subject.comparison)
-    joined = "thin lines join its two marks, " if len(token_PR) <= ARROWS else ""
+    joined = "thin lines join the two runs, " if len(token_PR) <= ARROWS else ""
     reading = (
-        f"Each small mark is a problem in one run, {joined}large marks are means. Across: mean "
-        "entropy per token of the model's own distribution while it wrote its samples. Up: entropy of the readable "
-        "final answers"
+        f"Each small mark is a problem in one run, {joined}large marks are means. x axis: mean entropy per token of "
+        "the model's own distribution along its samples; y axis: entropy of the readable final answers"
     )
-    at = ", rarefied to the number that both runs have of a problem"
+    at = ", rarefied to the number that both runs have for a problem"
     meaning = (
-        "A run may write more varied tokens and still end in fewer different answers, which is what decides what it "
-        "can reach"
+        "Token entropy may rise while the answers become less diverse, and it is the answers that decide what a run "
+        "reaches"
     )
-    caution = "Unread samples have no answer and are left out of answer entropy; wrong answers count in it, too"
+    caution = "Answer entropy leaves out unread samples and includes wrong answers"
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
     left_out = f" {left:,} more are left out: they have too few readable answers or no token entropies." if left else ""
     caption = f"{reading}{at}; both in nats. {meaning}. {caution}. {problems}, {drawn(subject.comparison)}.{left_out}"
     result = square_words(entropies_of(subject.comparison), AFTER)
     values = "; ".join(
-        f"{name}: {short_number(float(token_PR[:, r].mean()))} nats per token and "
-        f"{short_number(float(answer_PR[:, r].mean()))} nats of answers"
+        f"{name}: token entropy {short_number(float(token_PR[:, r].mean()))} nats per token, answer entropy "
+        f"{short_number(float(answer_PR[:, r].mean()))} nats"
         for name, r in ((before, BEFORE), (after, AFTER))
     )
     return f"{caption} {result}".strip(), f"Means over {problems}. {values}."
@@ -167,8 +166,8 @@ def _before_after_caption(subject: FigureInput, value_PR: Float, name: str) -> t
     before, after = names(subject.comparison)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
-    missing = f"token entropies are not known; {SCORE_ALL} adds them" if name == ANSWER else "answers are not known"
-    reading = f"Each dot is a problem: {name} of {before} across and of {after} up; the diamond is the mean"
+    missing = f"token entropies are missing; {SCORE_ALL} adds them" if name == ANSWER else "answers are missing"
+    reading = f"Each dot is a problem: {name} of {before} (x) and of {after} (y); the diamond is the mean"
     caption = f"{reading}. Below the diagonal it fell. Here {missing}. {problems}, {drawn(subject.comparison)}."
     mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]
     return caption, f"{name} of {problems}: mean {mean[0]} in {before} and {mean[1]} in {after}."
@@ -195,7 +194,7 @@ def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 def _why_no_positions(subject: FigureInput) -> str:
     """The reason and the next step for each run that has no positions."""
     if (subject.comparison.counted.tally.until_R > 0).any():
-        return "a run stopped early, so its samples are selected by their outcome; draw without --until"
+        return "a run was drawn with --until, which selects samples by their outcome; draw without it"
     lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items())
     return lacking or f"no problem was scored in both runs, each by its own model; score both: {SCORE_FIRST}"
 
@@ -248,18 +247,18 @@ def _positions_caption(subject: FigureInput) -> tuple[str, str]:
     """How to read the figure, its trap, its basis and its result; and the places as a sentence for screen readers."""
     positions, (before, after) = entropies_of(subject.comparison).positions, names(subject.comparison)
     reading = (
-        "Mean entropy of a token, by the run's own model, against its position: counted from the start on the left, "
+        "Mean entropy of a token under the run's own model, by its position: counted from the start on the left, "
         "from the end on the right. Each of the first 16 and last 16 tokens has a point of its own, later "
         "points are means of all tokens up to the next point; bands are 95% intervals over problems"
     )
-    meaning = "Where a curve is high the model chooses between several continuations"
-    caution = "Far from the start and the end only long samples have tokens, so points are not all of the same samples"
+    meaning = "Where a curve is high, the model is choosing between several continuations"
+    caution = "Only long samples have tokens far from both ends, so points are not all means over the same samples"
     size = f"{counted(positions.problems, 'problem')}, {positions.samples_R[BEFORE]:,} samples of {before} and "
     size += f"{positions.samples_R[AFTER]:,} of {after}"
-    caption = f"{reading}. {meaning}. {places_words(entropies_of(subject.comparison))} {caution}. {size}."
+    caption = f"{reading}. {meaning}. {parts_text(entropies_of(subject.comparison))} {caution}. {size}."
     values = "; ".join(
-        f"{place.name}: {short_number(float(place.value_R[BEFORE]))} in {before} and "
-        f"{short_number(float(place.value_R[AFTER]))} in {after}"
-        for place in positions.places
+        f"{position.name}: {short_number(float(position.value_R[BEFORE]))} in {before} and "
+        f"{short_number(float(position.value_R[AFTER]))} in {after}"
+        for position in positions.parts
     )
     return caption, f"Entropy per token in nats. {values}."

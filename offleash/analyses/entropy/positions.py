@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.entropy.tokens import CHOSEN, STOPPED, how_to_score, scored_first
+from offleash.analyses.entropy.tokens import SELECTED, STOPPED, how_to_score, scored_first
 from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, SAMPLES, START, STEP, TENTH
@@ -21,7 +21,7 @@ from offleash.stats.intervals import FEW, Interval, clipped, percentile_interval
 
 # What is read of the stored positions; SAMPLES counts samples and is no position.
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
-PLACES = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
+PARTS = (  # name, kind, first and last bin (zero-based); names are keys of the JSON
     ("first token", START, 0, 0),
     ("tokens 2 to 16", START, 1, 15),
     ("first tenth", TENTH, 0, 0),
@@ -37,7 +37,7 @@ class Bins:
     """Mean entropy of the tokens in each bin, of each run; NaN where a run has none there."""
 
     bin_Q: Integer  # lower edges: single tokens up to 16, then powers of two
-    tokens_QR: Float  # tokens in the bin; not whole, as problems are evened out
+    tokens_QR: Float  # tokens in the bin; not whole, as problems are weighted equally
     mean_QR: Float  # nats per token
     low_QR: Float  # ends of the 95% interval
     high_QR: Float
@@ -45,7 +45,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class PositionEntropy:
-    """One statistic of the tokens at a place: of each run, and its difference from the first run."""
+    """One statistic of the tokens in one part of the samples: of each run, and its difference from the first run."""
 
     name: str
     value_R: Float
@@ -60,7 +60,7 @@ class Positions:
 
     problems: int  # scored in every run that has positions
     bins: Mapping[str, Bins]  # start, tenth, end; empty where no run has positions
-    places: tuple[PositionEntropy, ...]
+    parts: tuple[PositionEntropy, ...]
     forks: PositionEntropy | None  # the share of all entropy that the most uncertain fifth of the tokens holds
     samples_R: Integer  # scored
     fork_height_R: Float  # the entropy from which on a token is among that fifth
@@ -68,13 +68,13 @@ class Positions:
 
 
 def positions(
-    runs: Sequence[Run], aligned: AlignedTally, places: Mapping[str, str], replicates: int, seed: int
+    runs: Sequence[Run], aligned: AlignedTally, paths: Mapping[str, str], replicates: int, seed: int
 ) -> Positions:
     """Where the tokens of each run are uncertain; `reasons` say how to get the positions of a run that has none.
 
     Only problems that every such run has scored count: otherwise runs would differ by which problems they have.
     """
-    reasons = {run.name: why for run in runs if (why := _missing(run, places.get(run.name, "")))}
+    reasons = {run.name: why for run in runs if (why := _missing(run, paths.get(run.name, "")))}
     scored = [r for r, run in enumerate(runs) if run.name not in reasons]
     summed = {r: _sums(runs[r], aligned, r) for r in scored}
     known_P = np.ones(len(aligned.tally), dtype=bool)  # scored in every run that has positions
@@ -90,7 +90,7 @@ def positions(
     return Positions(
         problems=int(known_P.sum()),
         bins={kind: table.bins(kind) for kind in (START, TENTH, END)},
-        places=tuple(table.place(*spec) for spec in PLACES),
+        parts=tuple(table.part(*spec) for spec in PARTS),
         forks=table.forks(),
         samples_R=table.samples(),
         fork_height_R=table.heights(),
@@ -98,14 +98,14 @@ def positions(
     )
 
 
-def _missing(run: Run, place: str) -> str:
+def _missing(run: Run, path: str) -> str:
     """Why a run has no positions, and the command that gives it some; empty where it has."""
     if run.budget.until:
         return STOPPED
     if run.own is None or run.own not in run.positions:
-        return f"no entropies by position: {how_to_score(run, place)}"
+        return f"no entropies by position: {how_to_score(run, path)}"
     if run.own in run.scores and scored_first(run) is None:
-        return f"{CHOSEN}; {how_to_score(run, place)}"
+        return f"{SELECTED}; {how_to_score(run, path)}"
     return ""
 
 
@@ -150,7 +150,7 @@ class _Table:
             placed = frame.join(keys, on=["kind", "bin"])
             at = (placed["row"].to_numpy(), placed["column"].to_numpy())
             value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
-        kept = self._evened(value_RPQ2[:, known_P])
+        kept = self._equally_weighted(value_RPQ2[:, known_P])
         self._sum_RQ2 = kept.sum(axis=1)
         # All runs and columns of a problem side by side: one resampling of problems moves them together.
         flat_PX = np.moveaxis(kept, 1, 0).reshape(kept.shape[1], -1)
@@ -158,7 +158,7 @@ class _Table:
         drawn_BX = replicate_tokens(flat_PX, benchmark_P, replicates, seed)
         self._sum_BRQ2 = drawn_BX.reshape(replicates, runs, keys.height, 2)
 
-    def _evened(self, value_RPQ2: Float) -> Float:
+    def _equally_weighted(self, value_RPQ2: Float) -> Float:
         """The sums as if every problem of a run had the same number of scored samples.
 
         Some problems may have more scored samples than others (the run is ragged, or scoring was interrupted). Without
@@ -177,7 +177,7 @@ class _Table:
         low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
-    def place(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
+    def part(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
         """Entropy per token over several bins together: a ratio of sums, so long samples weigh more."""
         # Bins are closed at both ends.
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
@@ -197,7 +197,7 @@ class _Table:
         return np.array([fork_height(self._sum_RQ2[r, high, 0], STEP) for r in range(self._runs)])
 
     def samples(self) -> Integer:
-        """Scored samples of each run; evening out problems keeps their sum, up to rounding."""
+        """Scored samples of each run; equal weights keep their sum, up to rounding."""
         return np.asarray(np.rint(self._sum_RQ2[:, self._kind == SAMPLES, 0].sum(axis=1)), dtype=np.int64)
 
     @property

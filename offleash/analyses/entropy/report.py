@@ -17,11 +17,11 @@ SCHEMA = 1
 # What each number is, for readers of the JSON: `docs/json.md` refers to it.
 MEANINGS = {
     ACCURACY: "share of correct samples, mean over problems",
-    LENGTH: "tokens of a sample, mean over samples, then problems",
+    LENGTH: "tokens per sample, mean over samples, then problems",
     TOKEN: "entropy of the model's own distribution (nats), mean over the tokens of a sample, samples, and problems",
     ANSWER: "plug-in entropy of the answers of a problem (nats), unread samples one class, as in arXiv:2507.14843",
-    EQUAL: "plug-in entropy of the readable answers (nats), each problem rarefied to the number all runs have of it",
-    ALL: "entropy of all possible answers (nats), estimated after Chao, Wang and Jost (2013)",
+    EQUAL: "plug-in entropy of the readable answers (nats), each problem rarefied to the number all runs have for it",
+    ALL: "entropy of all possible answers (nats), by the estimator of Chao, Wang and Jost (2013)",
     UNREAD: "share of samples in which no answer was found",
 }
 
@@ -29,7 +29,7 @@ MEANINGS = {
 def entropy_document(entropies: Entropies) -> Json:
     """The whole result as JSON, as `offleash entropy --json` prints it; unknown numbers are null."""
     distinct = entropies.distinct
-    answers: Json = {"reason": "no run keeps answers"}
+    answers: Json = {"reason": "no run has answers"}
     if distinct is not None:
         k_K = distinct.k_K.tolist()
         answers = {"problems": dict(zip(k_K, distinct.problems_K, strict=True))}
@@ -112,10 +112,10 @@ def _positions_section(entropies: Entropies) -> Json:
     positions, runs = entropies.positions, entropies.runs
     if not positions.bins:
         return {"reasons": positions.reasons}
-    places = (*positions.places, *([] if positions.forks is None else [positions.forks]))
+    parts = (*positions.parts, *([] if positions.forks is None else [positions.forks]))
     return {
         "problems": positions.problems,
-        "places": {place.name: _by_run(runs, place) for place in places},
+        "places": {part.name: _by_run(runs, part) for part in parts},
         "samples": dict(zip(runs, positions.samples_R, strict=True)),
         "fork_height": dict(zip(runs, positions.fork_height_R, strict=True)),
         "bins": {kind: _bins_section(runs, bins) for kind, bins in positions.bins.items()},
@@ -140,7 +140,7 @@ def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
     """The curve of one kind of position, as lists along the bins."""
     each = {
         name: {
-            # Tokens are whole in the JSON of schema 1, although evening out problems (positions.py) leaves fractions.
+            # Tokens are whole in the JSON of schema 1, though equal weights of problems (positions.py) leave fractions.
             "tokens": bins.tokens_QR[:, r].astype(np.int64),
             "entropy": bins.mean_QR[:, r],
             "low": bins.low_QR[:, r],
@@ -151,7 +151,7 @@ def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
     return {"bin": bins.bin_Q, "runs": each}
 
 
-# In words: in which direction token and answer entropy moved, how certain that is, and what it means.
+# In words: in which direction token and answer entropy moved, with what interval, and what it means.
 
 
 # The four cells of the 2x2 that section 5 of the paper argues from: token entropy first, answer entropy second.
@@ -160,27 +160,26 @@ READINGS: dict[tuple[Direction, Direction], str] = {
         Direction.UP,
         Direction.DOWN,
     ): "local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5) reports: "
-    "more tokens are open, and they lead to fewer different answers",
+    "tokens are less certain, yet they lead to fewer distinct answers",
     (
         Direction.DOWN,
         Direction.DOWN,
-    ): "both fell, a collapse: the run is more certain of each token and its answers are more alike",
+    ): "both fell (collapse): tokens are more certain and answers less diverse",
     (
         Direction.UP,
         Direction.UP,
-    ): "both rose, exploration: the run is less certain of its tokens and its answers are more varied",
+    ): "both rose (exploration): tokens are less certain and answers more diverse",
     (
         Direction.DOWN,
         Direction.UP,
-    ): "tokens became more certain while answers became more varied: fewer tokens are open, and they lead "
-    "to different answers",
+    ): "token entropy fell while answer entropy rose: tokens are more certain, yet they lead to more distinct answers",
 }
 PARTS = ("first tenth", "tenths 2 to 9", "last tenth")  # places that together are all tokens: one has the maximum
 MOVED = {Direction.UP: "rose", Direction.DOWN: "fell"}
 
 
 def reading(square: Square) -> str:
-    """What the cell of the 2x2 that the means are in says, or why no cell is certain."""
+    """What the cell of the 2x2 that the means are in says, or why none can be named."""
     if (square.token, square.answer) in READINGS:
         return READINGS[square.token, square.answer]
     unresolved = [
@@ -211,7 +210,7 @@ def finding(entropies: Entropies) -> str:
         square_words(entropies, r) or f"{name} against {entropies.runs[0]}: {_partly_known(entropies, r)}."
         for r, name in enumerate(entropies.runs[1:], 1)
     ]
-    return " ".join([*sentences, places_words(entropies)]).strip()
+    return " ".join([*sentences, parts_text(entropies)]).strip()
 
 
 def cautions(entropies: Entropies) -> list[str]:
@@ -220,23 +219,21 @@ def cautions(entropies: Entropies) -> list[str]:
     means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
     if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known_runs(mean)):
         out.append(
-            f"Entropies over fewer than {FEW} problems have no interval: so few do not show how much problems differ, "
-            "so whether such a mean rose or fell is left open."
+            f"Entropies over fewer than {FEW} problems have no interval: so few do not show how much problems differ. "
+            "Whether such a mean rose or fell is not decided."
         )
     for r, name in enumerate(entropies.runs[1:], 1):
         paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)
         if {paper, equal} == {Direction.UP, Direction.DOWN}:
             out.append(
-                f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, and that "
-                f"of the readable answers {MOVED[equal]}: the format changed, too."
+                f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, while "
+                f"that of the readable answers {MOVED[equal]}: the share of unread samples matters here."
             )
     # Unread samples drop out of the entropies at equal n: a change of format looks like a change of diversity.
     unread = entropies.measures[UNREAD].average.value_R
     for name, share in zip(entropies.runs, unread.tolist(), strict=True):
         if share >= NOTABLE:
-            out.append(
-                f"{name}: {share:.0%} of the samples are unread, so the entropies at equal n leave out their answers."
-            )
+            out.append(f"{name}: {share:.0%} of the samples are unread and not in the entropies at equal n.")
     # Plug-in entropy of n answers is at most ln n, so mostly different answers say little more than n.
     distinct = entropies.distinct
     if distinct is not None and distinct.k_K[-1] > 1:
@@ -244,28 +241,27 @@ def cautions(entropies: Entropies) -> list[str]:
         saturated = [name for name, share in zip(entropies.runs, share_R, strict=True) if share > 0.5]
         if saturated:
             out.append(
-                f"{' and '.join(saturated)}: more than half of {distinct.k_K[-1]:,} answers are different, so answer "
-                "entropy is near the maximum that so many samples can show (ln n); with more samples it would be "
-                "higher."
+                f"{' and '.join(saturated)}: more than half of {distinct.k_K[-1]:,} answers are distinct, so answer "
+                "entropy is near its maximum for that many samples (ln n) and would rise with more."
             )
     return out
 
 
-def places_words(entropies: Entropies) -> str:
+def parts_text(entropies: Entropies) -> str:
     """Where tokens are uncertain, in one sentence; empty where that is not known of every run."""
     positions = entropies.positions
     if not positions.bins or positions.reasons or positions.forks is None:
         return ""
-    places = [place for place in positions.places if place.name in PARTS and not np.isnan(place.value_R).any()]
-    if not places:
+    parts = [part for part in positions.parts if part.name in PARTS and not np.isnan(part.value_R).any()]
+    if not parts:
         return ""
     # Of the first run: its text says where a reader should look in the others.
-    highest = max(places, key=lambda place: float(place.value_R[0]))
+    highest = max(parts, key=lambda part: float(part.value_R[0]))
     values = " → ".join(f"{value:.3f}" for value in highest.value_R.tolist())
     shares = " → ".join(f"{share:.0%}" for share in positions.forks.value_R.tolist())
     return (
         f"{entropies.runs[0]} is least certain in the {highest.name} ({values} nats per token); the most uncertain "
-        f"fifth of the tokens, the forks, hold {shares} of all entropy."
+        f"20% of tokens (forks) hold {shares} of all entropy."
     )
 
 
@@ -273,9 +269,9 @@ def token_source(tokens: TokenEntropies) -> str:
     """Where a run's token entropies come from, or why there are none."""
     if tokens.entropy_P is None:
         return tokens.reason
-    source = f"scores of its own model ({tokens.scored_by})" if tokens.source == SCORE else "recorded in the draw"
-    bad = f"; {tokens.not_finite:,} more are not finite and left out" if tokens.not_finite else ""
-    return f"token entropies of {tokens.samples:,} samples, {source}, by the model's own distribution{bad}"
+    source = f"scores of its own model ({tokens.scored_by})" if tokens.source == SCORE else "recorded when drawn"
+    bad = f"; {tokens.not_finite:,} more are not finite and were left out" if tokens.not_finite else ""
+    return f"token entropies of {tokens.samples:,} samples, {source}, under the model's own distribution{bad}"
 
 
 def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
@@ -314,7 +310,7 @@ def _partly_known(entropies: Entropies, r: int) -> str:
         if not np.isnan(means.difference_R[r])
     ]
     missing = [f"{name} entropies" for name, means in averages.items() if np.isnan(means.difference_R[r])]
-    return ", ".join([*known, f"{' and '.join(missing)} are not known in both runs"])
+    return ", ".join([*known, f"{' and '.join(missing)} are not known for both runs"])
 
 
 def _single_run(entropies: Entropies) -> str:

@@ -14,7 +14,7 @@ from offleash.render.escape import clean
 from offleash.stats.entropy import Means, Square
 from offleash.stats.intervals import Interval
 
-MOST = 20  # benchmarks shown, those with the most problems; --json has all
+BENCHMARKS_SHOWN = 20  # benchmarks shown, those with the most problems; --json has all
 # Indented names are variants of the measure above them.
 NAMES = {
     ACCURACY: "accuracy, avg@{k}",
@@ -22,7 +22,7 @@ NAMES = {
     TOKEN: "token entropy, nats",
     ANSWER: "answer entropy (unread = NA)",
     EQUAL: "  readable answers, equal n",
-    ALL: "  estimated of all answers",
+    ALL: "  estimated, all answers",
     UNREAD: "unread samples",
 }
 ENDS = "95% interval"  # heading of the column
@@ -37,7 +37,7 @@ def show_entropies(console: Console, entropies: Entropies) -> None:
     if len(entropies.measures[ACCURACY].benchmarks) > 1:
         parts.append(_benchmarks(entropies))
     parts += [_square(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None]
-    parts += [*_places(entropies), *_distinct(entropies)]
+    parts += [*_parts(entropies), *_distinct(entropies)]
     lines = [Text(clean(line)) for line in _sources(entropies)]
     lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(entropies)]
     lines += [Text(f"· {clean(line)}", style="dim") for line in dict.fromkeys(note.text for note in entropies.notes)]
@@ -104,7 +104,7 @@ def _benchmarks(entropies: Entropies) -> Table:
     table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left=2)
     sizes = {part: means.problems for part, means in entropies.measures[ACCURACY].benchmarks.items()}
     # The largest benchmarks, then in the order of their names.
-    shown = sorted(sorted(sizes, key=lambda part: -sizes[part])[:MOST])
+    shown = sorted(sorted(sizes, key=lambda part: -sizes[part])[:BENCHMARKS_SHOWN])
     for name, measure in entropies.measures.items():
         for number, part in enumerate(shown):
             means = measure.benchmarks[part]
@@ -113,8 +113,8 @@ def _benchmarks(entropies: Entropies) -> Table:
             named = NAMES[name].format(k=entropies.k) if number == 0 else ""
             row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *apart)
             table.add_row(*row, end_section=number == len(shown) - 1)
-    if len(sizes) > MOST:
-        table.add_row("", f"and {len(sizes) - MOST} more (--json)")
+    if len(sizes) > BENCHMARKS_SHOWN:
+        table.add_row("", f"and {len(sizes) - BENCHMARKS_SHOWN} more (--json)")
     return table
 
 
@@ -130,7 +130,7 @@ def _square(entropies: Entropies, r: int, square: Square) -> Table:
     return table
 
 
-def _places(entropies: Entropies) -> list[RenderableType]:
+def _parts(entropies: Entropies) -> list[RenderableType]:
     """Where tokens are uncertain: runs side by side, and the difference where there are two."""
     positions = entropies.positions
     if not positions.bins:
@@ -139,23 +139,21 @@ def _places(entropies: Entropies) -> list[RenderableType]:
     last = ("difference", ENDS) if two else ()
     many = on_problems(entropies, positions.problems)
     # --first may have scored other samples than the first k that the measures above are over.
-    more = (
-        "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", of all samples scored"
-    )
+    more = "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", all scored samples"
     table = _table(f"entropy per token, nats{more}{many}", *map(clean, entropies.runs), *last, left=1)
-    for place in positions.places:
-        values = ["-" if np.isnan(value) else f"{value:.3f}" for value in place.value_R.tolist()]
-        apart = _difference(float(place.difference_R[1]), place.difference_interval_R[1]) if two else ()
-        table.add_row(place.name, *values, *apart)
+    for part in positions.parts:
+        values = ["-" if np.isnan(value) else f"{value:.3f}" for value in part.value_R.tolist()]
+        change = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
+        table.add_row(part.name, *values, *change)
     if positions.forks is not None:
         shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in positions.forks.value_R.tolist()]
         forks = positions.forks
-        apart = (
+        change = (
             _difference(100 * float(forks.difference_R[1]), _percent(forks.difference_interval_R[1]), 1) if two else ()
         )
-        table.add_row("of all, the top 20% of tokens hold", *shares, *apart)
+        table.add_row("share held by the top 20% of tokens", *shares, *change)
         heights = ["-" if np.isnan(value) else f"{value:.1f}" for value in positions.fork_height_R.tolist()]
-        table.add_row("and they start at", *heights)
+        table.add_row("lowest entropy among these", *heights)
     return [table]
 
 
@@ -164,7 +162,7 @@ def _distinct(entropies: Entropies) -> list[RenderableType]:
     distinct = entropies.distinct
     if distinct is None or not distinct.problems_K[0]:
         return []
-    table = _table("different answers in k samples", *map(clean, entropies.runs), "problems", left=1)
+    table = _table("distinct answers in k samples", *map(clean, entropies.runs), "problems", left=1)
     columns = (column.tolist() for column in (distinct.k_K, distinct.mean_KR, distinct.problems_K))
     for k, mean_R, problems in zip(*columns, strict=True):
         means = ("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R)
@@ -176,13 +174,13 @@ def _sources(entropies: Entropies) -> list[str]:
     """Where token entropies come from, and what is not known and why."""
     lines = [f"{name}: {token_source(tokens)}." for name, tokens in zip(entropies.runs, entropies.tokens, strict=True)]
     # Three measures of answers share one reason: it is printed once.
-    silent = {f"{name}: {why}." for key in (LENGTH, ANSWER) for name, why in entropies.measures[key].reasons.items()}
-    lines += sorted(silent)
+    missing = {f"{name}: {why}." for key in (LENGTH, ANSWER) for name, why in entropies.measures[key].reasons.items()}
+    lines += sorted(missing)
     scoring = " ".join(lines)
     read = [
         (name, int(count)) for name, count in zip(entropies.runs, entropies.positions.samples_R, strict=True) if count
     ]
-    lines += [f"{name}: entropies by position of {count:,} samples, scores of its own model." for name, count in read]
+    lines += [f"{name}: entropies by position of {count:,} samples, scored by its own model." for name, count in read]
     for name, why in entropies.positions.reasons.items():
         # One command scores both: a run without any scores needs it printed once.
         command = why.partition(": ")[2]
@@ -194,8 +192,8 @@ def _table(*columns: str, left: int) -> Table:
     """A table whose first columns are words and the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     # Columns of numbers never wrap: a number that is cut in two lines is read as two.
-    for place, column in enumerate(columns):
-        if place < left:
+    for index, column in enumerate(columns):
+        if index < left:
             table.add_column(column)
         else:  # names of runs are folded, numbers never
             folded = "\n".join(column[start : start + WIDEST] for start in range(0, len(column), WIDEST))

@@ -19,10 +19,10 @@ from offleash.data.tally import Float
 KEY = ["problem", "index"]
 DRAW, SCORE = "draw", "score"
 FIRST = 32  # samples per problem that the paper scores (Table 5)
-CHOSEN = "its scores are of selected samples, such as the correct ones, and not of the first ones of each problem"
-STOPPED = "it stopped problems early, so its samples are selected by their outcome; draw without --until"
+SELECTED = "its scores cover selected samples (such as the correct ones), not the first samples of each problem"
+STOPPED = "it was drawn with --until, which selects samples by their outcome; draw without it"
 
-First = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
+FirstSamples = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TokenEntropies:
     not_finite: int = 0  # samples whose entropy is not finite: left out of the means
 
 
-def first_samples(run: Run, k: int) -> First:
+def first_samples(run: Run, k: int) -> FirstSamples:
     """A filter that keeps the first k verified samples of each problem, by index, of any table of samples.
 
     Where every problem has verdicts on its samples 0 to k-1 without a gap, the filter is `index < k`, which Parquet
@@ -58,24 +58,24 @@ def first_samples(run: Run, k: int) -> First:
     return lambda frame: frame.join(keys, on=KEY, how="semi")
 
 
-def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, place: str = "") -> TokenEntropies:
+def tokens_of(run: Run, aligned: AlignedTally, r: int, first: FirstSamples | None, path: str = "") -> TokenEntropies:
     """The token entropies and lengths of run r, or why there are none.
 
     Args:
         run: the run.
         aligned: the tally of all runs, whose rows are the problems.
-        r: the place of the run in the tally.
+        r: the index of the run in the tally.
         first: the filter of `first_samples`; None where the run keeps no samples.
-        place: the folder or file that the user named the run by, for messages.
+        path: the folder or file that the user named the run by, for messages.
     """
     if run.budget.until:
         return TokenEntropies(None, None, reason=STOPPED, length_reason=STOPPED)
-    hint = how_to_score(run, place)
+    hint = how_to_score(run, path)
     if run.samples is None or first is None:
-        return TokenEntropies(None, None, reason=f"it keeps no samples; {hint}", length_reason="it keeps no samples")
+        return TokenEntropies(None, None, reason=f"it has no samples; {hint}", length_reason="it has no samples")
     drawn = _means(first(run.samples), aligned, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
-    no_length = "" if length_P is not None else "its samples do not say how many tokens they have"
+    no_length = "" if length_P is not None else "its samples have no token counts"
     if entropy_P is not None:
         return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
     # Without a record in the draw: scores by the model that drew the run, and by no other.
@@ -85,23 +85,23 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: First | None, plac
         return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
-        return TokenEntropies(None, length_P, reason=f"{CHOSEN}; {hint}", length_reason=no_length)
+        return TokenEntropies(None, length_P, reason=f"{SELECTED}; {hint}", length_reason=no_length)
     scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
         count = scored.not_finite
-        why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no sums; {hint}"
+        why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no entropies; {hint}"
         return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=count)
     length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
     return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
 
 
-def how_to_score(run: Run, place: str = "") -> str:
+def how_to_score(run: Run, path: str = "") -> str:
     """The command that computes a run's token entropies, with its path and its model's name where they are known."""
     sampler, _, name = run.facts.get("model", "").partition(":")
     known = sampler in ("hf", "vllm") and name and name.isprintable()
     logged = "format" in run.facts and "tool" not in run.facts
-    first = f"offleash import {quote(place) if place else 'LOGS'} -o RUN --texts, then " if logged else ""
-    run_named = quote(place) if place and not logged else "RUN"
+    first = f"offleash import {quote(path) if path else 'LOGS'} -o RUN --texts, then " if logged else ""
+    run_named = quote(path) if path and not logged else "RUN"
     model = quote(f"hf:{name}") if known else "hf:MODEL"
     return f"{first}offleash score {run_named} --model {model} --first {FIRST} computes them"
 

@@ -31,7 +31,7 @@ from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.tally import Float, Integer
 from offleash.stats.intervals import Estimate, ratios, strata
 from offleash.stats.likelihood import (
-    ENOUGH,
+    MIN_EFFECTIVE,
     Reach,
     chance_within,
     distinct_mass,
@@ -60,7 +60,7 @@ class CrossSupportRow:
     successes: int
     distinct: int  # different correct completions that were scored
     excluded: int  # of the finder's correct samples: the other's decoding cannot draw them (top-p, top-k)
-    unusable: int  # of the finder's correct samples: not scored, scored in windows, or tokenised otherwise than drawn
+    unusable: int  # of the finder's correct samples: not scored, scored in windows, or retokenised differently
     certain_bound: float  # the other's probability of the correct completions that were seen
     estimate: float  # by importance sampling; NaN where the draw stopped at the first success
     effective_samples: float  # (sum of weights)^2 / sum of squares: how many correct samples carry the estimate
@@ -74,7 +74,7 @@ class CrossSupportRow:
     @property
     def estimated(self) -> bool:
         """Whether `chance_within_k` rests on the 95% bound: that one is larger and enough samples carry it."""
-        return self.effective_samples >= ENOUGH and self.bound_95 > self.certain_bound
+        return self.effective_samples >= MIN_EFFECTIVE and self.bound_95 > self.certain_bound
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ def stopped_early(detail: ProblemDetail, laws: tuple[RunModel, RunModel], first:
         if early:
             until = int(tally.until_R[r])
             return (
-                f"{early:,} of {len(tally):,} problems of {law.run} stopped at success {until:,}, before {n:,} samples "
-                f"were drawn, so their first samples are selected by their outcome; use --first {until}"
+                f"{early:,} of {len(tally):,} problems of {law.run} stopped at {until:,} successes, before {n:,} "
+                f"samples were drawn, so their first samples are selected by their outcome; use --first {until}"
             )
     return ""
 
@@ -152,7 +152,7 @@ def _unknown_probabilities(laws: tuple[RunModel, RunModel]) -> str:
     for law in laws:
         if not law.known:
             return (
-                f"{law.run} was imported without its decoding, so the probabilities q(y)/pi(y) are not known; add it "
+                f"{law.run} was imported without its decoding, so the ratios q(y)/pi(y) are not known; state it "
                 "with --decoding, --temperature and --top-p"
             )
         if law.decoding.stop:
@@ -162,18 +162,18 @@ def _unknown_probabilities(laws: tuple[RunModel, RunModel]) -> str:
 
 def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -> list[CrossSupportRow]:
     """The rows of a class: the other's chance from the correct samples of the finder, run r."""
-    tally, place_P = detail.tally, np.flatnonzero(detail.class_P == cell)
-    if not place_P.size:
+    tally, tally_row_P = detail.tally, np.flatnonzero(detail.class_P == cell)
+    if not tally_row_P.size:
         return []
-    new_place = pl.DataFrame({"place": place_P.astype(np.int64), "row": np.arange(place_P.size)})
-    right = samples.frame.filter("correct").join(new_place, on="place").sort("row", "index")
+    row_numbers = pl.DataFrame({"tally_row": tally_row_P.astype(np.int64), "row": np.arange(tally_row_P.size)})
+    right = samples.frame.filter("correct").join(row_numbers, on="tally_row").sort("row", "index")
     finder, other = f"law_{SIDES[r]}", f"law_{SIDES[1 - r]}"
     # Certain bound. A completion that was drawn several times counts once; one that a token limit cut is another
     # completion than the same text that ended by itself, hence `finish`.
     distinct = right.filter(pl.col(other).is_not_null()).unique(["row", "text", "finish"], maintain_order=True)
-    bound_P = distinct_mass(distinct[other].to_numpy(), distinct["row"].to_numpy(), place_P.size)
-    until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[place_P, r]
-    drawn_P, correct_P = tally.drawn_PR[place_P, r], tally.correct_PR[place_P, r]
+    bound_P = distinct_mass(distinct[other].to_numpy(), distinct["row"].to_numpy(), tally_row_P.size)
+    until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[tally_row_P, r]
+    drawn_P, correct_P = tally.drawn_PR[tally_row_P, r], tally.correct_PR[tally_row_P, r]
     # Estimate. A record that stopped at a success has one weighing sample less (see _usable).
     weighable_P = np.where(stopped_P, correct_P - 1, correct_P)
     usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P)
@@ -181,10 +181,10 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
     again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
-    counts = _counted(right, usable, distinct, other, place_P.size)
+    counts = _counts_by_row(right, usable, distinct, other, tally_row_P.size)
     return [
         CrossSupportRow(
-            problem=str(tally.problem_P[place]),
+            problem=str(tally.problem_P[tally_row]),
             cell=cell,
             finder=SIDES[r],
             drawn=int(drawn_P[row]),
@@ -199,10 +199,10 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
             chance_within_k=float(again_P[row]),
             reading=readings[row],
             reading_is_certain=readings[row] is certain[row],
-            other_drawn=int(tally.drawn_PR[place, 1 - r]),
-            other_successes=int(tally.correct_PR[place, 1 - r]),
+            other_drawn=int(tally.drawn_PR[tally_row, 1 - r]),
+            other_successes=int(tally.correct_PR[tally_row, 1 - r]),
         )
-        for row, place in enumerate(place_P)
+        for row, tally_row in enumerate(tally_row_P)
     ]
 
 
@@ -216,11 +216,11 @@ def _usable(
 ) -> tuple[pl.DataFrame, Float]:
     """The correct samples that have a weight, with the finder's log-probability of each, and the n of their mean.
 
-    A text that is tokenised otherwise than it was drawn is another completion: it has no weight, so what is estimated
-    is the mass of completions that survive being written and read. A record that stopped at its m-th success, on
-    sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945); with m = 1 nothing
-    is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have no
-    score; records have no gaps.
+    A text that tokenises differently from how it was drawn is another completion: it has no weight, so what is
+    estimated is the mass of completions that survive decoding and encoding. A record that stopped at its m-th success,
+    on sample N, is counted without that success, over N - 1: unbiased as (m-1)/(N-1) is (Haldane 1945); with m = 1
+    nothing is left to estimate from (NaN). The last success is known by its index, N - 1, since some samples may have
+    no score; records have no gaps.
     """
     known = pl.col("own").is_not_null() & pl.col(other).is_not_null()
     whole = right.with_columns(own=pl.col(finder)).filter(~pl.col("retokenised") & known)
@@ -232,7 +232,7 @@ def _usable(
     return kept, np.where(stopped_P & (until < 2), np.nan, n_P.astype(np.float64))
 
 
-def _counted(
+def _counts_by_row(
     right: pl.DataFrame, usable: pl.DataFrame, distinct: pl.DataFrame, other: str, rows: int
 ) -> dict[str, np.ndarray]:
     """Per row: distinct completions, samples that the other's decoding excludes, and samples that have a weight."""
@@ -263,24 +263,24 @@ def _both(
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
     known_P = (have_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
-        return f"no problem has its first {n:,} samples scored in both runs and a verdict on some of them"
-    weighing = [_weighing(head) for head in heads]
-    right = pl.concat(weighing)
-    place_S, logs = right["place"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
+        return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
+    weighable = [_weighable(head) for head in heads]
+    right = pl.concat(weighable)
+    tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
     together_PR = np.stack(
-        [mass_of_both(logs[r], logs[1 - r], place_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
+        [mass_of_both(logs[r], logs[1 - r], tally_row_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
     )
-    possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighing, SIDES, strict=True)]
+    possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighable, SIDES, strict=True)]
     hits_PR, right_PR = (
         _counts_of(frames, problems) for frames in (possible, [head.filter("correct") for head in heads])
     )
-    # Own samples that the own law excludes (impossible but for rounding of top-p) count in neither estimate.
+    # Samples that a run's own law excludes (possible only by rounding at the edge of top-p) are in neither estimate.
     own_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
-    above_PQ = np.concatenate([own_PR, together_PR], axis=1)
-    below_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
+    numerator_PQ = np.concatenate([own_PR, together_PR], axis=1)
+    denominator_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
     question = detail.comparison.question
-    value_Q, ends = ratios(above_PQ, below_PQ, strata(tally.benchmark_P), question.replicates, question.seed)
+    value_Q, ends = ratios(numerator_PQ, denominator_PQ, strata(tally.benchmark_P), question.replicates, question.seed)
     estimates = [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
     return BothRuns(
         problems=int(known_P.sum()),
@@ -296,18 +296,18 @@ def _both(
 
 def _counts_of(frames: Sequence[pl.DataFrame], problems: int) -> Integer:
     """How many samples of each problem the frames of both runs have."""
-    return np.stack([np.bincount(frame["place"].to_numpy(), minlength=problems) for frame in frames], axis=1)
+    return np.stack([np.bincount(frame["tally_row"].to_numpy(), minlength=problems) for frame in frames], axis=1)
 
 
 def _by_side(count_PR: Integer) -> dict[str, int]:
     return dict(zip(SIDES, count_PR.sum(axis=0).tolist(), strict=True))
 
 
-def _weighing(head: pl.DataFrame) -> pl.DataFrame:
+def _weighable(head: pl.DataFrame) -> pl.DataFrame:
     """Correct samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
     kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
-    return kept.select("place", "law_before", "law_after")
+    return kept.select("tally_row", "law_before", "law_after")
 
 
 # The length of the leash: how far apart two models are as distributions of whole samples (KL divergence).
@@ -352,11 +352,12 @@ def leash(
             return Divergences(
                 (),
                 0,
-                f"{how}: the divergence of two models needs samples at temperature 1, top-p 1, no top-k or min-p",
+                f"{how}: the KL divergence of two models needs samples at temperature 1, top-p 1, without top-k or "
+                "min-p",
             )
         if law.decoding.stop:
             return Divergences((), 0, f"{law.run} was drawn with stop texts, so the ends of its samples are not known")
-    reason = _other_lengths(laws) or stopped_early(detail, laws, first)
+    reason = _token_limits_differ(laws) or stopped_early(detail, laws, first)
     if reason:
         return Divergences((), 0, reason)
     divergences = [_divergence(detail, samples, first) for samples in scored]
@@ -365,8 +366,11 @@ def leash(
     return Divergences(tuple(divergence for divergence in divergences if divergence is not None), retokenised)
 
 
-def _other_lengths(laws: tuple[RunModel, RunModel]) -> str:
-    """Why whole samples of the two runs cannot be compared; empty where they can. Cut elsewhere they are others."""
+def _token_limits_differ(laws: tuple[RunModel, RunModel]) -> str:
+    """Why whole samples of the two runs cannot be compared; empty where they can.
+
+    A sample that is cut at another length is another event, so its probabilities cannot be set against each other.
+    """
     lengths = [law.decoding.max_tokens for law in laws]
     if lengths[0] == lengths[1]:
         return ""
@@ -377,7 +381,7 @@ def _other_lengths(laws: tuple[RunModel, RunModel]) -> str:
 
 def _head(samples: ScoredSamples, first: int) -> pl.DataFrame:
     """The first samples of each problem, none selected by its verdict, that fit into both models' contexts."""
-    return samples.frame.filter((pl.col("index") < first) & pl.col("unchosen") & ~pl.col("windowed"))
+    return samples.frame.filter((pl.col("index") < first) & pl.col("unselected") & ~pl.col("windowed"))
 
 
 def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Divergence | None:
@@ -387,17 +391,19 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
         return None
     other = SIDES[1 - SIDES.index(samples.side)]
     rows = head.with_columns(gap=pl.col(samples.side) - pl.col(other))
-    problems, place_S = len(detail.tally), rows["place"].to_numpy()
-    gap_P = problem_means(rows["gap"].to_numpy(), place_S, problems)
-    length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), place_S, problems)
+    problems, tally_row_S = len(detail.tally), rows["tally_row"].to_numpy()
+    gap_P = problem_means(rows["gap"].to_numpy(), tally_row_S, problems)
+    length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), tally_row_S, problems)
     known_P = np.isfinite(gap_P)
     kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
-    # One column per class, and a last one whose denominator is tokens: all share the replicates of problems.
+    # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.
     in_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
-    above_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
-    below_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
+    numerator_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
+    denominator_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
     question = detail.comparison.question
-    value_Q, ends = ratios(above_PQ, below_PQ, strata(detail.tally.benchmark_P), question.replicates, question.seed)
+    value_Q, ends = ratios(
+        numerator_PQ, denominator_PQ, strata(detail.tally.benchmark_P), question.replicates, question.seed
+    )
     estimates = [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
     return Divergence(
         samples.side, int(known_P.sum()), rows.height, dict(zip(kinds, estimates[:-1], strict=True)), estimates[-1]

@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_chosen, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_selected, perplexities
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
@@ -23,9 +23,9 @@ from offleash.render.figure import (
 )
 from offleash.render.numbers import short_names, short_number
 
-TITLE = "How likely does a model find the samples?"
+TITLE = "How likely are the samples under each model?"
 HEADS = {CORRECT: "correct samples", ALL_SAMPLES: "all samples"}
-MOST = len(MODELS)  # scoring models shown: as many as there are colours
+MODELS_SHOWN = len(MODELS)  # scoring models shown: as many as there are colours
 
 
 def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
@@ -34,7 +34,7 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     if not spreads:
         reason = "no samples were scored; offleash score RUN --model hf:MODEL computes their log-probabilities"
         return Missing("perplexity", TITLE, reason)
-    models = sorted({spread.model for spread in spreads})[:MOST]
+    models = sorted({spread.model for spread in spreads})[:MODELS_SHOWN]
     labels = dict(zip(models, short_names(models, 26), strict=True))
     shown = [spread for spread in spreads if spread.model in labels]
     kinds = [kind for kind in (CORRECT, ALL_SAMPLES) if any(spread.traces == kind for spread in shown)]
@@ -47,8 +47,8 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Chart:
     """Medians and quartiles, one row per run and class, one mark per scoring model."""
     runs = dict(zip(("before", "after"), short_names(names(subject.comparison), 12), strict=True))
-    place = {name: i for i, name in enumerate(CLASS_NAMES)}
-    ordered = sorted(spreads, key=lambda spread: (spread.run != "before", place[spread.problems], spread.model))
+    rank = {name: i for i, name in enumerate(CLASS_NAMES)}
+    ordered = sorted(spreads, key=lambda spread: (spread.run != "before", rank[spread.problems], spread.model))
     order = list(dict.fromkeys(f"{runs[spread.run]}: {CLASS_NAMES[spread.problems]}" for spread in ordered))
     rows: list[Row] = [
         {
@@ -60,26 +60,30 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
             "samples": spread.samples,
         }
         for spread in ordered
-        if rounded(spread.high) is not None
+        if rounded(spread.high) is not None  # a log axis cannot show an infinite perplexity
     ]
     axis = alt.Axis(labelLimit=120 if look.paper else 150, grid=False)
-    several, many = legend(list(labels.values()), look, 1), list(labels.values())
+    model_legend, model_names = legend(list(labels.values()), look, 1), list(labels.values())
     y = alt.Y("group:N", title=None, scale=alt.Scale(domain=order), axis=axis)
     scale = alt.Scale(type="log", zero=False, nice=False, padding=10)
     x = alt.X("low:Q", title="perplexity per token (log axis)", scale=scale, axis=alt.Axis(tickCount=5, format="~g"))
     chart = alt.Chart(data(rows)).encode(
         y=y,
-        yOffset=alt.YOffset("model:N", scale=alt.Scale(domain=many)),
-        color=alt.Color("model:N", scale=alt.Scale(domain=many, range=MODELS[: len(many)]), legend=several),
+        yOffset=alt.YOffset("model:N", scale=alt.Scale(domain=model_names)),
+        color=alt.Color(
+            "model:N", scale=alt.Scale(domain=model_names, range=MODELS[: len(model_names)]), legend=model_legend
+        ),
     )
     tips = [alt.Tooltip("group:N", title="written by, class"), alt.Tooltip("model:N", title="scored by")]
     tips += [alt.Tooltip("median:Q"), alt.Tooltip("low:Q", title="quartile"), alt.Tooltip("high:Q", title="quartile")]
     tips.append(alt.Tooltip("samples:Q", format=",d"))
     bars = chart.mark_rule(strokeWidth=1.2 if look.paper else 2).encode(x=x, x2="high:Q")
-    shape = alt.Shape("model:N", scale=alt.Scale(domain=many, range=MODEL_SHAPES[: len(many)]), legend=several)
+    shape = alt.Shape(
+        "model:N", scale=alt.Scale(domain=model_names, range=MODEL_SHAPES[: len(model_names)]), legend=model_legend
+    )
     points = chart.mark_point(filled=True, size=30 if look.paper else 70, opacity=1)
     marked = points.encode(x="median:Q", shape=shape, tooltip=tips)
-    height = (9 if look.paper else 16) * max(2, len(many) + 1) * max(len(order), 1)
+    height = (9 if look.paper else 16) * max(2, len(model_names) + 1) * max(len(order), 1)
     return sized(layered(bars, marked), look, height, HEADS[kind])
 
 
@@ -88,21 +92,23 @@ def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str,
     before, after = names(subject.comparison)
     runs = {"before": before, "after": after}
     reading = (
-        "Perplexity of a sample: exp of minus the mean log-probability of its tokens, so 1 is certain and larger is "
-        "less expected. Points are medians over samples, bars the quartiles; rows: who wrote "
+        "Perplexity of a sample: exp of minus the mean log-probability of its tokens; 1 means certain, larger less "
+        "likely. Points are medians over samples, bars quartiles; rows: who wrote "
         f"the samples, and the class of their problems ({CELLS}); marks: which model scored them"
     )
-    meaning = "High perplexity of correct samples on S, under the model after, means that it abandoned these solutions"
+    meaning = (
+        "High perplexity of correct samples on S under the model after means that it finds these solutions unlikely"
+    )
     if kind != CORRECT:
         meaning = "No correct sample was scored, so these are not solutions"
     caution = (
-        "Problems with more samples weigh more, long samples average out surprising tokens, and a model finds its own "
-        "samples likely"
+        "Problems with more samples weigh more, long samples average out surprising tokens, and every model finds its "
+        "own samples likely"
     )
     total = sum(spread.samples for spread in spreads if spread.traces == ALL_SAMPLES)
-    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_chosen(spreads))
-    alone = f" Only correct samples were scored, so these are missing among all samples: {chosen}." if chosen else ""
-    scores = f"{total:,} scores of first samples, not selected by verdict."
+    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_selected(spreads))
+    alone = f" Not among all samples, because only correct ones were scored: {chosen}." if chosen else ""
+    scores = f"{total:,} scores are of first samples, not selected by verdict."
     caption = f"{reading}. {meaning}. {caution}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
     medians = "; ".join(
         f"{runs[spread.run]} on {CLASS_NAMES[spread.problems]}, by {spread.model}: {short_number(spread.median)}"

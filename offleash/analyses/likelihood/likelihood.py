@@ -1,4 +1,4 @@
-"""Likelihood: score what is missing, and report how probable both models find what either of them, or others, wrote.
+"""Likelihood: score what is missing, and report how likely each model finds the samples of both and others' traces.
 
 The order of work: load and compare the runs, find the law of each (models.py), count and announce what is to be scored
 (missing_scores.py), score it, and compute the tables (perplexity_by_class.py) and cross-support (cross_support.py).
@@ -30,7 +30,7 @@ from offleash.analyses.likelihood.perplexity_by_class import (
     styles,
 )
 from offleash.analyses.likelihood.samples import ScoredSamples, scored_samples
-from offleash.analyses.likelihood.traces import TraceFile, TraceRequest, read_traces, sums_of, wanted_by
+from offleash.analyses.likelihood.traces import TraceFile, TraceRequest, read_traces, sums_of, trace_request
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import ProblemDetail, detail
 from offleash.comparing.question import Question
@@ -56,7 +56,7 @@ class LikelihoodRequest:
     laws: Mapping[str, ModelOverride] = field(default_factory=dict)  # before, after: what the user says about a run
 
     @property
-    def drawn_otherwise(self) -> bool:
+    def states_decoding(self) -> bool:
         """Whether the user states the decoding of a run (needed for imported runs only)."""
         return any(law.decoding is not None for law in self.laws.values())
 
@@ -77,7 +77,7 @@ class TraceFileSummary:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How probable both models find what either of them, and others, wrote."""
+    """How likely each model finds the samples of both, and the traces of others."""
 
     comparison: Comparison
     laws: tuple[RunModel, RunModel]
@@ -128,14 +128,16 @@ def likelihood(
         for side, run, folder in zip(SIDES, (comparison.before, comparison.after), folders, strict=True)
     )
     laws = (law_before, law_after)
-    if request.drawn_otherwise and all(read_origin(folder) is not None for folder in folders):
+    if request.states_decoding and all(read_origin(folder) is not None for folder in folders):
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
-    file = None if request.traces is None else read_traces(request.traces, _places(comparison), request.columns)
-    wanted = [] if file is None else [wanted_by(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
+    file = None if request.traces is None else read_traces(request.traces, _tally_rows(comparison), request.columns)
+    wanted = (
+        [] if file is None else [trace_request(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
+    )
     # Without scoring nothing is loaded, but a model that the user named is still checked against the run's.
     work = ScoringWork(notes=tuple(check_models(None, laws)))
     if request.scoring:
-        progress("counting what is to be scored")
+        progress("counting missing scores")
         estimate = estimate_scoring(
             select_samples(comparison, problems.class_P.tolist(), laws, request.first), laws, wanted
         )
@@ -152,7 +154,7 @@ def likelihood(
     external, summary = _external(file, wanted)
     own_samples = [own_traces(part, law.run) for part, law in zip(scored, laws, strict=True)]
     first_samples = [own_traces(part, law.run, request.first) for part, law in zip(scored, laws, strict=True)]
-    progress("adding up")
+    progress("computing the tables")
     return Likelihood(
         comparison=comparison,
         laws=laws,
@@ -168,24 +170,22 @@ def likelihood(
     )
 
 
-def _places(comparison: Comparison) -> dict[str, int]:
+def _tally_rows(comparison: Comparison) -> dict[str, int]:
     """The rows of the problems by every id that a run gives them: traces may name a problem as either run does.
 
     Where the runs use one id for different problems, the id of the run before counts.
     """
-    places = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
     for names in reversed(comparison.counted.own):
-        places |= {
-            own: places[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in places
-        }
-    return places
+        rows |= {own: rows[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in rows}
+    return rows
 
 
 def _own(comparison: Comparison, r: int) -> dict[int, str]:
     """A run's own ids of the problems, by row of the tally."""
-    place = {problem: place for place, problem in enumerate(comparison.counted.problems["problem"].to_list())}
-    rows = comparison.counted.own[r].select("own", "problem").iter_rows()
-    return {place[problem]: own for own, problem in rows if problem in place}
+    rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
+    ids = comparison.counted.own[r].select("own", "problem").iter_rows()
+    return {rows[problem]: own for own, problem in ids if problem in rows}
 
 
 def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.DataFrame, TraceFileSummary | None]:

@@ -98,7 +98,7 @@ def select_samples(
     for law, run, names in zip(laws, (comparison.before, comparison.after), comparison.counted.own, strict=True):
         if not any((law.folder / "samples").glob(SHARD)):
             raise OffleashError(
-                f"{law.folder} keeps no texts of samples, so there is nothing to score. Import its logs with --texts."
+                f"{law.folder} has no sample texts, so there is nothing to score. Import its logs with --texts."
             )
         own = frozenset(names.join(crossed, on="problem")["own"].to_list())
         out.append(SampleSelection(law, run.verifier, first, own))
@@ -163,8 +163,8 @@ def score_missing(
                     done = score_run(step.chosen.law.folder, scorer, scoring, progress, selection)
                     samples += done.new
                 if done.other_template and step.chosen.law.side != side:
-                    notes.append(f"the chat template of {law.model} makes other prompts than the one that drew "
-                                 f"{step.chosen.law.run}")  # fmt: skip
+                    notes.append(f"the chat template of {law.model} formats prompts differently from the one that "
+                                 f"drew {step.chosen.law.run}")  # fmt: skip
             if unread:
                 score_traces(law, unread, scorer, progress)
                 traces += len(unread)

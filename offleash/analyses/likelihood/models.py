@@ -43,11 +43,11 @@ class RunModel:
         return self.now if self.given else self.fingerprint or self.now
 
     def check(self) -> str:
-        """A note where other weights score than drew the run and the user named them; an error where nobody did."""
+        """A note if the user named other weights than those that drew the run; an error if nobody named them."""
         if not self.fingerprint or not self.now or self.fingerprint == self.now:
             return ""
         if self.given:
-            return f"{self.model} has other weights, or other files of them, than the model that drew {self.run}"
+            return f"the weight files of {self.model} differ from those of the model that drew {self.run}"
         raise OffleashError(
             f"{self.model} no longer has the weights that drew {self.folder} (fingerprint {self.fingerprint} then, "
             f"{self.now} now). Name the model that drew it with --model-{self.side} hf:PATH."
@@ -82,8 +82,8 @@ def run_folder(argument: str) -> Path:
     path = parsed.paths[0]
     if not is_run(path):
         raise OffleashError(
-            f"{argument!r} are logs, and scores are stored in a run folder. Run offleash import {argument} --texts -o "
-            "RUN, then offleash likelihood with RUN."
+            f"{argument!r} is not a run folder, and scores are stored in one. Run offleash import {argument} --texts "
+            "-o RUN, then offleash likelihood with RUN."
         )
     refuse_certificate(path)
     return path
@@ -95,14 +95,14 @@ def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
     if given.model is not None:
         model = model_of(given.model, given.settings, given.raw)
     elif origin is not None:
-        model = _drew(side, folder, origin, given)
+        model = _recorded_model(side, folder, origin, given)
     else:
         raise OffleashError(
             f"{folder} was imported and does not record its model. Name it with --model-{side} hf:PATH."
         )
     if model.sampler != "hf":
         raise OffleashError(
-            f"{model} cannot score texts: that needs the full distribution of every token, which only hf: has. "
+            f"{model} cannot score texts: that needs the full distribution of every token, which only hf: provides. "
             f"Name the weights that drew {folder} with --model-{side} hf:PATH."
         )
     decoding = decoding_of(origin.decoding) if origin is not None else given.decoding
@@ -140,15 +140,15 @@ def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
             return ScoreFolder(name, str(stored["model"]))
         if stored.get("model") == word:
             refusals.append((scores_folder(folder, name), differing))
-    for place, differing in refusals:
-        refuse_other_scores(place, law, differing)
+    for refused, differing in refusals:
+        refuse_other_scores(refused, law, differing)
     plain = folder_name(word)
     return ScoreFolder(
         plain if plain not in taken else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(wanted))}", word
     )
 
 
-def _drew(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
+def _recorded_model(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
     """The model that a run records as its origin, as it would be loaded to score: vLLM's weights by `hf:`."""
     try:
         model = model_of(origin.model)
@@ -178,10 +178,10 @@ def score_differences(law: RunModel, about: Mapping[str, object]) -> list[Settin
     return differences(stored, requested)
 
 
-def refuse_other_scores(place: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
-    """Refuse scores under the model's own name that another model, or the same loaded otherwise, made."""
+def refuse_other_scores(folder: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
+    """Refuse scores under the model's own name that another model made, or the same one loaded differently."""
     step = f"Delete it to score again, or name the model that made them (--model-{law.side}, --set, --raw)."
-    refuse_differences(place, f"scores under the name {law.model},", differing, step)
+    refuse_differences(folder, f"scores under the name {law.model},", differing, step)
 
 
 def _numbers(decoded: Mapping[str, object]) -> list[float]:

@@ -25,7 +25,7 @@ ALL_BENCHMARKS = ""  # all benchmarks
 TRACES = {
     "author": pl.String(),
     "own": pl.Boolean(),  # self-generated: drawn by one of the two models
-    "place": pl.Int64(),
+    "tally_row": pl.Int64(),
     "correct": pl.Boolean(),  # null: not known; of own samples: unread, failed or without a verdict
     "tokens": pl.Int64(),  # by the tokeniser of the model before, also in `after`: otherwise ratios would mix units
     "before": pl.Float64(),  # log-probability per token
@@ -71,7 +71,7 @@ def external_traces(traces: tuple[ExternalTrace, ...], sums: dict[str, list[Sums
         if before.logprob_raw is None or after.logprob_raw is None or not before.tokens:
             continue
         per_token = (before.logprob_raw / before.tokens, after.logprob_raw / before.tokens)
-        rows.append((trace.author, False, trace.place, trace.correct, before.tokens, *per_token))
+        rows.append((trace.author, False, trace.tally_row, trace.correct, before.tokens, *per_token))
     return pl.DataFrame(rows, schema=TRACES, orient="row")
 
 
@@ -82,12 +82,12 @@ def own_traces(samples: ScoredSamples, name: str, first: int | None = None) -> p
     """
     kept = samples.frame.filter(pl.col("tokens_before") > 0)
     if first is not None:
-        kept = kept.filter((pl.col("index") < first) & pl.col("unchosen"))
+        kept = kept.filter((pl.col("index") < first) & pl.col("unselected"))
     tokens = pl.col("tokens_before")
     return kept.select(
         author=pl.lit(name),
         own=pl.lit(True),
-        place=pl.col("place"),
+        tally_row=pl.col("tally_row"),
         correct=pl.col("correct"),
         tokens=tokens.cast(pl.Int64),
         before=pl.col("before") / tokens,
@@ -104,10 +104,10 @@ def groups(detail: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
     every_author = [_groups(detail, part, ALL_BENCHMARKS) for part in _authors(usable)]
     names = sorted(set(detail.tally.benchmark_P.tolist()))
     if len(names) > 1:
-        place_of = {name: np.flatnonzero(detail.tally.benchmark_P == name) for name in names}
+        rows_of = {name: np.flatnonzero(detail.tally.benchmark_P == name) for name in names}
         for part in _authors(usable):
             every_author += [
-                _groups(detail, part.filter(pl.col("place").is_in(place_of[name])), name) for name in names
+                _groups(detail, part.filter(pl.col("tally_row").is_in(rows_of[name])), name) for name in names
             ]
     return [group for author_groups in every_author for group in author_groups]
 
@@ -132,28 +132,28 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
     """
     if not part.height:
         return []
-    place_T, problems = part["place"].to_numpy(), len(detail.tally)
-    cell_T = detail.class_P[place_T]
+    tally_row_T, problems = part["tally_row"].to_numpy(), len(detail.tally)
+    cell_T = detail.class_P[tally_row_T]
     cells = [cell for cell in CELLS if (cell_T == cell).any()]
     code_T = np.searchsorted(np.array(sorted(cells)), cell_T) if cells else np.zeros(len(cell_T), np.int64)
     known_T = np.isin(cell_T, cells)
     # 1 / (traces of the problem), so that every problem weighs the same; problems without a class weigh nothing.
-    weight_T = np.where(known_T, equal_weights(place_T, code_T), 0.0)
+    weight_T = np.where(known_T, equal_weights(tally_row_T, code_T), 0.0)
     length_T, before_T, after_T = (part[name].to_numpy().astype(np.float64) for name in ("tokens", "before", "after"))
     # Long traces have a lower perplexity per token (the beginning is the least predictable), and classes differ in
     # length: a second set of weights gives all classes the same distribution of lengths.
     matched_T = np.zeros(len(weight_T))
     matched_T[known_T] = matched_weights(length_T[known_T], code_T[known_T], weight_T[known_T])
-    above, below = [], []
+    numerators, denominators = [], []
     for cell in cells:
         for value_T, weights_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
                                 (after_T - before_T, matched_T)):  # fmt: skip
             chosen_T = np.where(cell_T == cell, weights_T, 0.0)
-            above.append(by_problem(value_T, chosen_T, place_T, problems))
-            below.append(by_problem(np.ones_like(value_T), chosen_T, place_T, problems))
+            numerators.append(by_problem(value_T, chosen_T, tally_row_T, problems))
+            denominators.append(by_problem(np.ones_like(value_T), chosen_T, tally_row_T, problems))
     if not cells:
         return []
-    estimates = _estimates(detail, np.stack(above, axis=1), np.stack(below, axis=1))
+    estimates = _estimates(detail, np.stack(numerators, axis=1), np.stack(denominators, axis=1))
     out = []
     for number, cell in enumerate(cells):
         before, after, ratio, matched = estimates[4 * number : 4 * number + 4]
@@ -166,7 +166,7 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
                 own=bool(part["own"][0]),
                 benchmark=benchmark,
                 cell=cell,
-                problems=len(np.unique(place_T[in_class_T])),
+                problems=len(np.unique(tally_row_T[in_class_T])),
                 traces=int(in_class_T.sum()),
                 unjudged=int(part["correct"].is_null().to_numpy()[in_class_T].sum()),
                 tokens=float(np.average(length_T[in_class_T], weights=weight_T[in_class_T])),
@@ -184,32 +184,37 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
 
 def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
     """One author's difference on the D problems with correct and wrong traces; three columns per kind, as `_groups`."""
-    mean = part.group_by("place", "correct").agg(pl.col("before", "after").mean())
+    mean = part.group_by("tally_row", "correct").agg(pl.col("before", "after").mean())
     right, wrong = mean.filter("correct"), mean.filter(~pl.col("correct"))
-    both = right.join(wrong, on="place", suffix="_wrong").sort("place")
+    both = right.join(wrong, on="tally_row", suffix="_wrong").sort("tally_row")
     if not both.height:
         return []
-    place_D, problems = both["place"].to_numpy(), len(detail.tally)
+    tally_row_D, problems = both["tally_row"].to_numpy(), len(detail.tally)
     gap = {side: (both[side] - both[f"{side}_wrong"]).to_numpy() for side in ("before", "after")}
+    # three columns per kind: the gap under each model, and its change; all kinds are resampled together
     value_DQ = np.stack([gap["before"], gap["after"], gap["after"] - gap["before"]], axis=1)
-    cell_D = detail.class_P[place_D]
+    cell_D = detail.class_P[tally_row_D]
     kinds = ["all", *(cell for cell in CELLS if (cell_D == cell).any())]
-    above_PQ, below_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
+    numerator_PQ, denominator_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
     for number, kind in enumerate(kinds):
         chosen_D = np.ones(len(cell_D), bool) if kind == "all" else cell_D == kind
         columns = slice(3 * number, 3 * number + 3)
-        above_PQ[place_D[chosen_D], columns] = value_DQ[chosen_D]
-        below_PQ[place_D[chosen_D], columns] = 1.0
-    estimates, author, own = _estimates(detail, above_PQ, below_PQ), str(part["author"][0]), bool(part["own"][0])
+        numerator_PQ[tally_row_D[chosen_D], columns] = value_DQ[chosen_D]
+        denominator_PQ[tally_row_D[chosen_D], columns] = 1.0
+    estimates, author, own = (
+        _estimates(detail, numerator_PQ, denominator_PQ),
+        str(part["author"][0]),
+        bool(part["own"][0]),
+    )
     return [
-        Style(author, own, kind, int(below_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
+        Style(author, own, kind, int(denominator_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
         for number, kind in enumerate(kinds)
     ]
 
 
-def _estimates(detail: ProblemDetail, above_PQ: Float, below_PQ: Float) -> list[Estimate]:
+def _estimates(detail: ProblemDetail, numerator_PQ: Float, denominator_PQ: Float) -> list[Estimate]:
     question, stratum_P = detail.comparison.question, _strata(detail)
-    value_Q, ends = ratios(above_PQ, below_PQ, stratum_P, question.replicates, question.seed)
+    value_Q, ends = ratios(numerator_PQ, denominator_PQ, stratum_P, question.replicates, question.seed)
     return [Estimate(float(value), interval) for value, interval in zip(value_Q, ends, strict=True)]
 
 
@@ -251,23 +256,23 @@ class Spread:
 def perplexities(detail: ProblemDetail) -> list[Spread]:
     """The spread of perplexity by run, scoring model, class and kind of trace; empty where nothing was scored.
 
-    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_chosen` says which).
+    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_selected` says which).
     """
     out = []
     for side, r in SIDES.items():
         run = (detail.comparison.before, detail.comparison.after)[r]
         for model in sorted(run.scores):
             traces = _traces(detail, r, run.scores[model])
-            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unchosen(detail, r, model, traces)}
+            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unselected(detail, r, model, traces)}
             out += _spreads(side, model, kinds)
     return out
 
 
-def only_chosen(spreads: list[Spread]) -> list[tuple[str, str]]:
+def only_selected(spreads: list[Spread]) -> list[tuple[str, str]]:
     """Run (before or after) and model of scores that have no first samples: all were selected as correct."""
-    unchosen = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
+    unselected = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
     return list(
-        dict.fromkeys((spread.run, spread.model) for spread in spreads if (spread.run, spread.model) not in unchosen)
+        dict.fromkeys((spread.run, spread.model) for spread in spreads if (spread.run, spread.model) not in unselected)
     )
 
 
@@ -303,7 +308,7 @@ def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spre
     return sorted(out, key=lambda spread: (spread.traces, spread.problems))
 
 
-def _unchosen(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
+def _unselected(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
     """Samples that no verdict selected: the first ones of each problem, as far as they are scored without a gap.
 
     The positions count how many were scored whatever their verdicts. Without positions (older scores): only correct

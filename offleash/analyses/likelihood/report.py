@@ -148,18 +148,17 @@ def _row_section(row: CrossSupportRow) -> Json:
 
 
 STYLE = (
-    "Perplexity mixes style with substance: a model finds texts in its own style likely, right or wrong. Only a "
-    "difference between classes at equal lengths, or between correct and wrong traces of one author, is about "
-    "substance."
+    "Perplexity mixes style with substance: a model finds text in its own style likely, right or wrong. Only "
+    "differences between classes at equal lengths, or between correct and wrong traces of one author, say something "
+    "about substance."
 )
 NEVER_NEW = (
-    "Certain means that the probability of completions that were seen is enough to show it. Likelihood can show that a "
-    "problem is within reach, never that it is out of reach or new: strategies that the samples do not show cannot be "
-    "weighed."
+    "Certain means that the probability of the observed correct completions alone is enough. Likelihood can show that "
+    "a problem is within reach, never that it is out of reach or new: strategies that no sample shows have no weight."
 )
 SELECTED = (
     "E and S were selected by these same samples, so estimates from one or two successes tend to be too large, and the "
-    "95% holds for a problem before it was selected; the certain bounds are not affected"
+    "95% holds before that selection; the certain bounds are not affected"
 )
 NAMED = 3  # unknown problems that a note names
 
@@ -167,10 +166,8 @@ NAMED = 3  # unknown problems that a note names
 def ahead_text(ahead: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
     if not ahead.missing:
-        return "Everything needed is scored already."
-    lines = [
-        f"Scoring {many(ahead.missing, 'trace')}. Scores are kept: after an interruption the same command resumes."
-    ]
+        return "All scores needed are already stored."
+    lines = [f"Scoring {many(ahead.missing, 'trace')}. Scores are stored as they come; run the same command to resume."]
     for step in ahead.steps:
         what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.law.run}"
         lines += [f"  {what} under {step.by.model}"] if step.missing else []
@@ -184,8 +181,12 @@ def ahead_text(ahead: ScoringEstimate) -> str:
 
 def finding(report: Likelihood) -> str:
     """The result in words, each statement with how certain it is."""
-    parts = [*(_crossed_text(report, cell) for cell in FINDER), NEVER_NEW if report.cross.rows else "", _leash(report)]
-    parts += [*_external(report), *(_tables_alone(report) if report.cross.reason else [])]
+    parts = [
+        *(_cross_support_text(report, cell) for cell in FINDER),
+        NEVER_NEW if report.cross.rows else "",
+        _leash(report),
+    ]
+    parts += [*_external_text(report), *(_tables_alone(report) if report.cross.reason else [])]
     return " ".join(part for part in parts if part) or "The scores support no conclusion."
 
 
@@ -196,26 +197,26 @@ def notes(report: Likelihood) -> list[str]:
         scored = samples.frame.height
         if samples.retokenised:
             out.append(
-                f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {law.run} are tokenised otherwise than "
-                "they were drawn: they have no weight in estimates, and count by their text elsewhere"
+                f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {law.run} are tokenised "
+                "differently from how they were drawn: estimates leave them out, all else uses the scores of their text"
             )
         if law.decoding.stop:
             out.append(f"{law.run} was drawn with stop texts, so the ends of its samples are not scored")
         elif scored and not samples.checked:
-            out.append(f"{law.run} does not record token counts, so texts that are retokenised otherwise go unnoticed")
+            out.append(f"{law.run} does not record token counts, so samples that retokenise differently go unnoticed")
         if samples.windowed:
             out.append(f"{samples.windowed:,} samples of {law.run} are longer than a model's context and were scored "
                         "in windows; they are left out of cross-support and of the leash")  # fmt: skip
         if samples.unsummed:
             out.append(f"{samples.unsummed:,} samples of {law.run} were not scored by both models")
     if _other_tokens(report):
-        out.append("the two models have different tokenisers; per token means per token of the model before")
+        out.append("the two models have different tokenisers; 'per token' counts tokens of the model before")
     if report.cross.rows:
         out.append(SELECTED)
     return out
 
 
-def _crossed_text(report: Likelihood, cell: str) -> str:
+def _cross_support_text(report: Likelihood, cell: str) -> str:
     """The conclusion about the problems of a class that only one model reached; empty where there are none."""
     rows = [row for row in report.cross.rows if row.cell == cell]
     if not rows:
@@ -225,24 +226,24 @@ def _crossed_text(report: Likelihood, cell: str) -> str:
     head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
     head += f" that only {finder} reached at k = {report.cross.k:,}"
     if not missed and not within:
-        return f"{head}, {other}'s chance remains open."
+        return f"{head}, {other}'s chance is undecided."
     statements = (
-        [f"{other} missed {len(missed):,} on which its chance is above epsilon ({_certainty(missed)})"]
+        [f"{other} missed {len(missed):,} although its chance per sample is above epsilon ({_basis(missed)})"]
         if missed
         else []
     )
     more = f"{report.cross.k:,} more samples of {other} would solve {len(within):,} with a chance of at least 5% each"
-    statements += [f"{more} ({_certainty(within)})"] if within else []
-    tail = f"; {len(undecided):,} remain open" if undecided else ""
+    statements += [f"{more} ({_basis(within)})"] if within else []
+    tail = f"; {len(undecided):,} undecided" if undecided else ""
     return f"{head}, {' and '.join(statements)}{tail}."
 
 
-def _certainty(rows: Sequence[CrossSupportRow]) -> str:
+def _basis(rows: Sequence[CrossSupportRow]) -> str:
     """How many readings are certain, that is follow from a lower bound alone, and how many rest on estimates."""
     certain = sum(row.reading_is_certain for row in rows)
     if certain == len(rows):
         return "certain"
-    by = "by estimates from several correct samples, 95% before selection of problems"
+    by = "estimated from several correct samples, at 95% before problems were selected by outcome"
     return f"{certain:,} certain, {len(rows) - certain:,} {by}" if certain else by
 
 
@@ -255,10 +256,10 @@ def _leash(report: Likelihood) -> str:
         sequence = divergence.sequence[EVERY]
         divergences.append(f"KL({names[divergence.of]} || {other}) = {amount(sequence, '.3g')} nats per sample, "
                     f"{divergence.token.value:.3g} per token")  # fmt: skip
-    return f"The length of the leash, mean over problems: {'; '.join(divergences)}." if divergences else ""
+    return f"Length of the leash, mean over problems: {'; '.join(divergences)}." if divergences else ""
 
 
-def _external(report: Likelihood) -> list[str]:
+def _external_text(report: Likelihood) -> list[str]:
     """For each class of problems with external traces, which model finds them likelier, and whether that is settled."""
     before, after = (law.run for law in report.laws)
     sentences = []
@@ -274,9 +275,9 @@ def _external(report: Likelihood) -> list[str]:
         tail = "" if settled else "; not significant: the interval includes 0"
         if not known:
             tail = f"; {'one problem' if group.problems == 1 else 'too few problems at equal lengths'}, so no interval"
-        traces = f"the traces of {clean(group.author)} on {group.cell} likelier than {other} does"
         sentences.append(
-            f"{likelier} finds {traces}, by {amount(absolute(ratio), '.3g')} nats per token ({lengths}){tail}."
+            f"The traces of {clean(group.author)} on {group.cell} are likelier under {likelier} than under {other}, by "
+            f"{amount(absolute(ratio), '.3g')} nats per token ({lengths}){tail}."
         )
     return sentences
 
@@ -293,9 +294,12 @@ def _tables_alone(report: Likelihood) -> list[str]:
         sentences.append(f"Of the correct samples of {name}, log {after} - log {before} per token by class: {each}.")
     # The decoding is known, so something else is in the way (stop texts).
     if all(law.known for law in report.laws):
-        return [*sentences, f"No cross-support and no length of the leash: {report.cross.reason}."]
-    return [*sentences, "The tables show how likely both models find traces, by class. Cross-support and the length "
-                   "of the leash need the decoding of the runs: --decoding, --temperature, --top-p."]  # fmt: skip
+        return [*sentences, f"Neither cross-support nor the length of the leash is available: {report.cross.reason}."]
+    return [
+        *sentences,
+        "The tables show the likelihood of traces under both models, by class. Cross-support and the length of the "
+        "leash need the decoding of the runs: --decoding, --temperature, --top-p.",
+    ]
 
 
 def _traces_text(report: Likelihood) -> list[str]:
@@ -312,7 +316,7 @@ def _traces_text(report: Likelihood) -> list[str]:
         lines.append(f"{many(file.unknown_rows, 'trace')} of {many(len(unknown), 'unknown problem')} left out: "
                     f"{', '.join(unknown[:NAMED])}{more}")  # fmt: skip
     lines += [f"{many(file.empty, 'empty trace')} left out"] if file.empty else []
-    lines += [f"{many(file.duplicates, 'row')} repeated an earlier one and counted once"] if file.duplicates else []
+    lines += [f"{many(file.duplicates, 'duplicate row')} left out"] if file.duplicates else []
     if summary.windowed:
         lines.append(f"{many(summary.windowed, 'trace')} longer than a model's context, scored in overlapping windows")
     lines += [f"{many(count, 'trace')} without scores: {clean(reason)}" for reason, count in summary.reasons.items()]

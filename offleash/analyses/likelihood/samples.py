@@ -17,7 +17,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, SamplingParams
 
 KEY = ["problem", "index"]
 # How far the log-probability recorded in the draw may be from the score of the text, in nats, plus so much per token:
-# rounding, also between engines (vLLM draws, transformers scores). A text that is tokenised otherwise is off by more.
+# rounding, also between engines (vLLM draws, transformers scores). A text that is tokenised differently is off by more.
 TOLERANCE, TOLERANCE_PER_TOKEN = 0.05, 0.005
 
 
@@ -25,10 +25,10 @@ TOLERANCE, TOLERANCE_PER_TOKEN = 0.05, 0.005
 class ScoredSamples:
     """The scored samples of one run.
 
-    Columns: place (row of the tally), problem, index, correct (null: unread, failed or without a verdict), judged
+    Columns: tally_row (row in the tally), problem, index, correct (null: unread, failed or without a verdict), judged
     (whether it has a verdict), finish, text (a hash, where it is needed), tokens_before, tokens_after, before, after
     (sums of log-probability under the models' own distributions), law_before, law_after (under the laws of the runs:
-    null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unchosen
+    null where it is not known, minus infinity where the law excludes the sample), windowed, retokenised, unselected
     (among the first samples of its problem, which were scored whatever their verdicts). All sums are
     of the scored text; what the draw recorded serves as a check only: it has the probability of the one end-of-text
     token that was drawn, where a model may have several.
@@ -55,26 +55,27 @@ def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel
     samples = scan_shards(law.folder / "samples", SAMPLES)
     count = int(samples.select(pl.len()).collect(engine="streaming").item())
     other = SIDES[1 - r]
-    named = comparison.counted.own[r].join(_places(comparison), on="problem").select("place", problem="own")
+    named = comparison.counted.own[r].join(_tally_rows(comparison), on="problem").select("tally_row", problem="own")
     drawn = samples.select(*KEY, "finish", "tokens", "entropy_raw", "logprob_sampled")
+    # inner joins: only samples that the other model has scored; the run's own scores may be missing, and are counted
     scores = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
     both = scores.join(_scores(law, law), on=KEY, how="left")
     judged = both.join(_judged(law, comparison, r), on=KEY, how="left")
     judged = judged.with_columns(pl.col("judged").fill_null(False))
     frame = _with_texts(judged.collect(engine="streaming"), samples, detail)
-    summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("place", "index")
+    summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("tally_row", "index")
     stopped = bool(law.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = summed.with_columns(
         retokenised=pl.lit(False) if stopped else _retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
-        unchosen=_unchosen(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
-        **{f"law_{name}": _law_sum(name, laws[place].decoding) for place, name in enumerate(SIDES)},
+        unselected=_unselected(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
+        **{f"law_{name}": _law_sum(name, laws[i].decoding) for i, name in enumerate(SIDES)},
     )
     return ScoredSamples(
         side=side,
         frame=rows.select(
-            "place", "problem", "index", "correct", "judged", "finish", "text", "before", "after", "law_before",
-            "law_after", "windowed", "retokenised", "unchosen", "tokens_before", "tokens_after",
+            "tally_row", "problem", "index", "correct", "judged", "finish", "text", "before", "after", "law_before",
+            "law_after", "windowed", "retokenised", "unselected", "tokens_before", "tokens_after",
         ),
         samples=count,
         unsummed=frame.height - summed.height,
@@ -82,7 +83,7 @@ def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel
     )  # fmt: skip
 
 
-def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
+def _unselected(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -> pl.Series:
     """Whether samples come before the first unscored one of their problem, and so were not selected by a verdict.
 
     Only correct samples are ever selected. Where a problem has no gap, all of its samples may be correct and selected:
@@ -99,7 +100,7 @@ def _unchosen(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame) -
 
 
 def _retokenised(side: str, other: str) -> pl.Expr:
-    """Whether a text is tokenised otherwise than it was drawn: its number of tokens or its log-probability differs.
+    """Whether a text tokenises differently from how it was drawn: its token count or its log-probability differs.
 
     Of a finished sample the draw recorded the probability of one end-of-text token, and the score sums all of a model's
     end-of-text tokens, so the first may be lower; there the entropy is compared, which is the same whichever was drawn.
@@ -121,7 +122,7 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetai
     Only there: texts are the bulk of a run, and nothing else needs them.
     """
     crossed = np.flatnonzero(np.isin(detail.class_P, ["E", "S"]))
-    keys = frame.filter(pl.col("correct") & pl.col("place").is_in(crossed)).select(KEY)
+    keys = frame.filter(pl.col("correct") & pl.col("tally_row").is_in(crossed)).select(KEY)
     here = samples.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
     texts = here.select(*KEY, pl.col("text").fill_null("").hash(seed=0)).join(keys.lazy(), on=KEY, how="semi")
     return frame.join(texts.collect(engine="streaming"), on=KEY, how="left")
@@ -157,12 +158,12 @@ def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
     return pl.when(known & possible).then(sums).when(known).then(pl.lit(float("-inf")))
 
 
-def _places(comparison: Comparison) -> pl.DataFrame:
+def _tally_rows(comparison: Comparison) -> pl.DataFrame:
     """The row of each problem in the tally."""
     return (
         comparison.counted.problems.select("problem")
-        .with_row_index("place")
-        .with_columns(pl.col("place").cast(pl.Int64))
+        .with_row_index("tally_row")
+        .with_columns(pl.col("tally_row").cast(pl.Int64))
     )
 
 

@@ -16,19 +16,19 @@ from offleash.analyses.likelihood.report import STYLE, amount, author, finding, 
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
-from offleash.stats.likelihood import ENOUGH
+from offleash.stats.likelihood import MIN_EFFECTIVE
 
-MOST = 20  # problems shown
+PROBLEMS_SHOWN = 20  # problems shown
 COLUMNS = (
-    "at least: probability of the correct completions that were seen (certain). estimate: importance sampling, carried "
-    f"by eff. samples; * fewer than {ENOUGH:g}, so one or two samples decide it. k more: at least this chance that k "
-    f"more samples solve it, by `at least`, or ~ by .05 x estimate where eff. is {ENOUGH:g} or more (95%, before "
-    "problems were selected by outcome). No row says that a chance is small."
+    "at least: probability of the observed correct completions (certain). estimate: by importance sampling. eff.: "
+    f"effective sample size; * below {MIN_EFFECTIVE:g}, where one or two samples dominate the estimate. k more: lower "
+    "bound on the chance that k more samples solve it, from `at least`, or ~ from .05 x estimate where eff. is "
+    f"{MIN_EFFECTIVE:g} or more (95%, before problems were selected by outcome). No row shows that a chance is small."
 )
-OWN = "own: correct of all samples of the other run, which are more than k."
-MATCHED = "matched: traces weighted so that all classes of an author have the same lengths."
-ALIKE = "At equal lengths the differences are the same."
-SEEN = 5e-4  # half of the last digit shown: smaller differences would print as the same number
+OWN = "own: correct and drawn samples of the other run, which drew more than k."
+MATCHED = "matched: traces weighted so that all classes of an author have the same distribution of lengths."
+ALIKE = "Matching lengths does not change the differences."
+VISIBLE = 5e-4  # half of the last digit shown: smaller differences would print as the same number
 MEANING = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither"}
 
 
@@ -69,7 +69,7 @@ def _perplexity(report: Likelihood) -> list[RenderableType]:
     for name in dict.fromkeys(author(group) for group in groups):
         of_author = [group for group in groups if author(group) == name]
         table = _table()
-        for column in ("class", "problems", "traces", "tokens", f"by {before}", f"by {after}"):
+        for column in ("class", "problems", "traces", "tokens", f"under {before}", f"under {after}"):
             table.add_column(column, justify="left" if column == "class" else "right")
         table.add_column(f"log {after} - log {before}, per token")
         for group in of_author:
@@ -88,13 +88,13 @@ def _perplexity(report: Likelihood) -> list[RenderableType]:
 def _kind(groups: Sequence[TraceGroup]) -> str:
     """What the traces are: a file of external ones need not say whether they are correct."""
     unjudged = sum(group.unjudged for group in groups)
-    return f"traces that are correct or not judged ({unjudged:,} not judged)" if unjudged else "correct traces"
+    return f"traces that are correct or have no verdict ({unjudged:,} without)" if unjudged else "correct traces"
 
 
 def _differs(groups: Sequence[TraceGroup]) -> bool:
     """Whether matching lengths changes a difference by more than the digits shown."""
     pairs = [(group.matched.value, group.log_ratio.value) for group in groups if group.matched is not None]
-    return any(abs(matched - plain) >= SEEN for matched, plain in pairs)
+    return any(abs(matched - plain) >= VISIBLE for matched, plain in pairs)
 
 
 def _styles(report: Likelihood) -> list[RenderableType]:
@@ -102,13 +102,16 @@ def _styles(report: Likelihood) -> list[RenderableType]:
     tables: list[RenderableType] = []
     for name in dict.fromkeys(author(style) for style in report.styles):
         table = _table()
-        for column in ("class", "problems", f"by {before}", f"by {after}", "change"):
+        for column in ("class", "problems", f"under {before}", f"under {after}", "change"):
             table.add_column(column, justify="left" if column in ("class", "change") else "right")
         for style in (style for style in report.styles if author(style) == name):
             kind, sides = MEANING.get(style.cell, style.cell), (style.before, style.after)
             cells = (f"{estimate.value:+.3f}" for estimate in sides)
             table.add_row(kind, f"{style.problems:,}", *cells, amount(style.change))
-        tables += [Text(f"Correct minus wrong traces of one problem, log-probability per token, by {name}"), table]
+        tables += [
+            Text(f"Log-probability per token, correct minus wrong traces of a problem, written by {name}"),
+            table,
+        ]
     return tables
 
 
@@ -123,7 +126,8 @@ def _cross(report: Likelihood) -> list[RenderableType]:
         return [Text(f"No cross-support: {clean(cross.reason)}.", style="yellow")]
     parts: list[RenderableType] = []
     if cross.rows:
-        head = f"Cross-support: the other model's chance (k = {cross.k:,}, epsilon {cross.epsilon:.3g})"
+        setting = f"k = {cross.k:,}, epsilon {cross.epsilon:.3g}"
+        head = f"Cross-support: the other model's chance of a correct sample ({setting})"
         table = _table()
         table.add_column("problem", overflow="fold", min_width=8)
         for column in ("", "solved", "at least", "estimate", "eff.", "k more"):
@@ -134,10 +138,10 @@ def _cross(report: Likelihood) -> list[RenderableType]:
         table.add_column("reading", no_wrap=True)
         # The problems on which the other model was closest come first.
         shown = sorted(cross.rows, key=lambda row: (row.cell, -max(row.certain_bound, row.bound_95)))
-        for row in shown[:MOST]:
+        for row in shown[:PROBLEMS_SHOWN]:
             table.add_row(*_row(row, longer))
-        if len(shown) > MOST:
-            table.add_row(f"and {len(shown) - MOST} more (--json)")
+        if len(shown) > PROBLEMS_SHOWN:
+            table.add_row(f"and {len(shown) - PROBLEMS_SHOWN} more (--json)")
         parts += [Text(head), table, Text(f"{COLUMNS} {OWN}" if longer else COLUMNS, style="dim")]
     if cross.both is not None:
         return [*parts, _both(report, cross.both)]
@@ -145,7 +149,7 @@ def _cross(report: Likelihood) -> list[RenderableType]:
 
 
 def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
-    few = "*" if row.effective_samples < ENOUGH else ""
+    few = "*" if row.effective_samples < MIN_EFFECTIVE else ""
     known = np.isfinite(row.estimate)
     return (
         clean(row.problem),
@@ -175,15 +179,15 @@ def _both(report: Likelihood, both: BothRuns) -> Text:
     )
     unusable, unjudged = sum(both.unusable.values()), sum(both.unjudged.values())
     if unusable:
-        lines.append(f"  {many(unusable, 'correct sample')} scored in windows or retokenised: in neither number")
+        lines.append(f"  {many(unusable, 'correct sample')} scored in windows or retokenised: in neither estimate")
     if unjudged:
-        lines.append(f"  {many(unjudged, 'sample')} without a verdict: not counted as drawn")
+        lines.append(f"  {many(unjudged, 'sample')} without a verdict: left out")
     return Text("\n".join([head, *lines]))
 
 
 def _leash(report: Likelihood) -> list[RenderableType]:
     if report.leash.reason:
-        return [Text(f"No divergence: {clean(report.leash.reason)}.", style="yellow")]
+        return [Text(f"No KL divergence: {clean(report.leash.reason)}.", style="yellow")]
     names = {law.side: clean(law.run) for law in report.laws}
     divergences = report.leash.divergences
     kinds = [kind for kind in (EVERY, *"PESO") if any(kind in divergence.sequence for divergence in divergences)]
@@ -201,4 +205,4 @@ def _leash(report: Likelihood) -> list[RenderableType]:
         ]
         table.add_row(MEANING.get(kind, kind), *cells)
     table.add_row("per token", *(amount(divergence.token, ".3f") for divergence in divergences))
-    return [Text("\nThe length of the leash: KL of a whole sample in nats, mean over problems"), table]
+    return [Text("\nLength of the leash: KL divergence per sample in nats, mean over problems"), table]

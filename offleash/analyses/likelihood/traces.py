@@ -43,7 +43,7 @@ class ExternalTrace:
 
     line: int  # of its row: what messages name it by
     problem: str  # as the row names it
-    place: int  # of its problem in the tally; -1 until that is looked up
+    tally_row: int  # of its problem in the tally; -1 until that is looked up
     text: str
     author: str
     correct: bool | None  # None: the row does not say
@@ -63,59 +63,59 @@ class TraceFile:
     duplicates: int  # rows that repeat an earlier one
 
 
-def read_traces(path: Path, places: Mapping[str, int], columns: Mapping[str, str] | None = None) -> TraceFile:
-    """The traces of a JSONL file for the problems at `places`; a bad row is an error that names its line."""
+def read_traces(path: Path, tally_rows: Mapping[str, int], columns: Mapping[str, str] | None = None) -> TraceFile:
+    """The traces of a JSONL file for the problems in `tally_rows`; a bad row is an error that names its line."""
     for name in columns or {}:
         if name not in NAMES:
             raise unknown("column of traces", name, NAMES)
     rows = [_trace(row, columns or {}) for row in jsonl_rows(path, TRACE_FILE)]
     seen: dict[tuple[int, str, str], ExternalTrace] = {}
-    strangers: dict[str, str] = {}
+    unknown_ids: dict[str, str] = {}
     unknown_rows = empty = duplicates = 0
     for row in rows:
-        if row.problem not in places:
+        if row.problem not in tally_rows:
             unknown_rows += 1
-            if row.problem not in strangers:
-                near = get_close_matches(row.problem, list(places)[:LIKE], n=1) if len(strangers) < NAMED else []
-                strangers[row.problem] = near[0] if near else ""
+            if row.problem not in unknown_ids:
+                near = get_close_matches(row.problem, list(tally_rows)[:LIKE], n=1) if len(unknown_ids) < NAMED else []
+                unknown_ids[row.problem] = near[0] if near else ""
         elif not row.text.strip():
             empty += 1
         else:
-            place = places[row.problem]
-            first = seen.setdefault((place, row.author, row.text), replace(row, place=place))
+            tally_row = tally_rows[row.problem]
+            first = seen.setdefault((tally_row, row.author, row.text), replace(row, tally_row=tally_row))
             duplicates += first.line != row.line
             _refuse_contradiction(path, first, row)
             if first.correct is None:
-                seen[place, row.author, row.text] = replace(first, correct=row.correct)
-    _refuse_nothing(path, len(rows), seen, strangers, places, empty)
-    return TraceFile(path, len(rows), tuple(seen.values()), strangers, unknown_rows, empty, duplicates)
+                seen[tally_row, row.author, row.text] = replace(first, correct=row.correct)
+    _refuse_empty(path, len(rows), seen, unknown_ids, tally_rows, empty)
+    return TraceFile(path, len(rows), tuple(seen.values()), unknown_ids, unknown_rows, empty, duplicates)
 
 
 def _refuse_contradiction(path: Path, first: ExternalTrace, row: ExternalTrace) -> None:
     """Refuse a trace that one row calls correct and another wrong."""
     if first.correct is not row.correct and None not in (first.correct, row.correct):
         raise OffleashError(
-            f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is once "
-            "'correct' and once not; keep one of them."
+            f"{path}: rows {first.line} and {row.line}: the same trace of {row.author!r} on {row.problem!r} is marked "
+            "both correct and not correct; keep one row."
         )
 
 
-def _refuse_nothing(
+def _refuse_empty(
     path: Path,
     rows: int,
     seen: Mapping[tuple[int, str, str], ExternalTrace],
-    strangers: Mapping[str, str],
-    places: Mapping[str, int],
+    unknown_ids: Mapping[str, str],
+    tally_rows: Mapping[str, int],
     empty: int,
 ) -> None:
     if seen:
         return
-    if not strangers:
+    if not unknown_ids:
         raise OffleashError(
             f"{path}: all of its {rows:,} traces are empty ({empty:,}); 'text' is what the author wrote."
         )
-    first, near = next(iter(strangers.items()))
-    hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(places))!r}."
+    first, near = next(iter(unknown_ids.items()))
+    hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(tally_rows))!r}."
     raise OffleashError(
         f"{path}: none of its {rows:,} traces is for a problem of the runs; the first is for {first!r}.{hint} "
         "Name the column of ids with --map problem=COLUMN."
@@ -123,7 +123,7 @@ def _refuse_nothing(
 
 
 def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
-    """The trace of a row, whose problem has no place yet."""
+    """The trace of a row, whose row in the tally is not known yet."""
     problem, written, author = (row.column(name, columns, TRACE_FILE.example) for name in ("problem", "text", "author"))
     named = {name: columns.get(name, name) for name in NAMES}
     correct, finish = row.values.get(named["correct"]), row.values.get(named["finish"])
@@ -156,7 +156,7 @@ SCORE_FILE = FileKind(
     example='{"trace": ..., "sums": ...}',
     fix="Delete the file to score the traces again.",
 )
-AT_A_TIME, LETTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
+AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
 NO_PROMPT = "its problem has no prompt text, or has images"
 
 
@@ -169,7 +169,7 @@ class TraceRequest:
     key_T: tuple[str, ...]
 
 
-def wanted_by(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
+def trace_request(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
     """The traces after the prompts of a run; `own` has the run's own ids of the problems, by row.
 
     Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
@@ -177,7 +177,7 @@ def wanted_by(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, 
     prompts = prompts_of(law.folder)
     placed = []
     for trace in traces:
-        prompt, images = prompts.get(own[trace.place], (None, False))
+        prompt, images = prompts.get(own[trace.tally_row], (None, False))
         placed.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
     return TraceRequest(law, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
 
@@ -280,11 +280,11 @@ def _key(trace: Trace) -> str:
 
 def _parts(traces: Sequence[Trace]) -> list[list[Trace]]:
     parts: list[list[Trace]] = [[]]
-    letters = 0
+    characters = 0
     for trace in traces:
-        if parts[-1] and (len(parts[-1]) == AT_A_TIME or letters + len(trace.text) > LETTERS_AT_A_TIME):
+        if parts[-1] and (len(parts[-1]) == AT_A_TIME or characters + len(trace.text) > CHARACTERS_AT_A_TIME):
             parts.append([])
-            letters = 0
+            characters = 0
         parts[-1].append(trace)
-        letters += len(trace.text)
+        characters += len(trace.text)
     return [part for part in parts if part]

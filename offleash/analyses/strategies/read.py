@@ -25,7 +25,7 @@ KEY = ["problem", "index"]
 TEXTS, BYTES = 128, 1 << 20  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
 CACHED = 2_000_000  # distinct texts whose strategies stay in memory; beyond it the cache is emptied
 GIVE_UP_AFTER = 20  # failures in a row with nothing read before; one that kills or hangs a worker counts twice
-# Coverage at which strategies are not lost by reading: at least so much in each run, at most so far apart.
+# Coverage needed for a loss not to be an artefact of reading: at least so much in each run, at most so far apart.
 # A fingerprint that misses 20% of the samples can hide a rare strategy, and one that reads a run worse than the other
 # makes its strategies look lost.
 FAIR_COVERAGE, COVERAGE_GAP = 0.8, 0.05
@@ -53,7 +53,7 @@ class Coverage:
 
 
 def coverage_caution(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
-    """Why strategies of two runs may seem lost or new by reading alone; empty where both are read equally well."""
+    """Why strategies may seem lost or new only because texts were not read; empty where both runs are read well."""
     shares = [run.share for run in coverage]
     if min(shares) >= FAIR_COVERAGE and max(shares) - min(shares) <= COVERAGE_GAP + 1e-9:
         return ""
@@ -96,10 +96,10 @@ class Reader:
         alone, todo = list(range(len(rows)))[:tried], list(range(len(rows)))[tried:]
         while todo or alone:
             if alone:
-                batches, alone = [[place] for place in alone], []
+                batches, alone = [[index] for index in alone], []
             else:
                 batches, todo = list(_batches(rows, todo)), []
-            cases = [request(self.by, [rows[place] for place in batch]) for batch in batches]
+            cases = [request(self.by, [rows[index] for index in batch]) for batch in batches]
             for number, judged in self.pool.judge(server(self.by), cases):
                 batch, read = batches[number], results_of(judged)
                 if read is None and len(batch) > 1:
@@ -107,8 +107,8 @@ class Reader:
                     continue
                 self._refuse_hopeless(read, judged.reason)
                 read = [(None, judged.reason)] if read is None else read
-                for place, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
-                    results[place] = result
+                for index, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
+                    results[index] = result
                 todo += batch[len(read) :]
                 done += len(read)
                 self.progress(f"{self.by.name}: {done:,} of {len(rows):,} distinct texts read")
@@ -163,32 +163,32 @@ def read_run(
     return Coverage(correct.height, table.height - table["way"].null_count(), reasons.len(), new, most_frequent)
 
 
-def refuse_unreadable(run: Run, place: str, is_log: bool = False) -> None:
-    """Refuse a run in which no strategy can be read: it stopped early, keeps no texts, or has no verdicts."""
+def refuse_unreadable(run: Run, path: str, is_log: bool = False) -> None:
+    """Refuse a run in which no strategy can be read: it stopped early, has no texts, or has no verdicts."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} stopped at success {run.budget.until} of each problem, and strategies need every sample of "
-            "the budget. Draw without --until."
+            f"{run.name!r} was drawn with --until {run.budget.until}, and strategies need every sample of the budget. "
+            "Draw without --until."
         )
     has_text = pl.col("text").is_not_null()
     if (
         run.samples is None
         or run.samples.select("text").filter(has_text).head(1).collect(engine="streaming").is_empty()
     ):
-        step = "Name their column with --map text=COLUMN, or use logs that keep them"
+        step = "Name their column with --map text=COLUMN, or use logs that record them"
         raise OffleashError(
-            f"{run.name!r} keeps no texts of its samples, and strategies are read from texts. "
-            f"{step if is_log else f'Import the logs of {place} again, with --texts'}."
+            f"{run.name!r} has no sample texts, and strategies are read from texts. "
+            f"{step if is_log else f'Import the logs of {path} again, with --texts'}."
         )
     if run.verifier is None:
         raise OffleashError(
             f"{run.name!r} has no verdicts yet, and strategies are read from correct samples. "
-            f"Run: offleash verify {place}."
+            f"Run: offleash verify {path}."
         )
 
 
 def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress: Progress) -> int:
-    """Read and store shard by shard, so that a kill loses at most one shard's work; how many samples were read."""
+    """Read and store shard by shard, so that a kill loses at most one shard; returns how many samples were read."""
     problems = _solved_problems(folder)
     new = 0
     try:
@@ -205,7 +205,7 @@ def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress:
                 progress(f"{folder.name}: strategies of {new:,} of {missing.height:,} correct samples read")
     except OSError as error:
         raise OffleashError(
-            f"The strategies of {folder} could not be written ({error.strerror}). Copy the run to a writable place."
+            f"The strategies of {folder} could not be written ({error.strerror}). Copy the run to a writable location."
         ) from None
     return new
 
@@ -234,16 +234,16 @@ def _solved_problems(folder: Path) -> dict[str, SolvedProblem]:
     return out
 
 
-def _batches(rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[int]]:
+def _batches(rows: Sequence[Row], indices: Sequence[int]) -> Iterator[list[int]]:
     """Places of rows in batches of one request each."""
     batch: list[int] = []
     size = 0
-    for place in places:
-        length = len(rows[place][1])
+    for index in indices:
+        length = len(rows[index][1])
         if batch and (len(batch) == TEXTS or size + length > BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(place)
+        batch.append(index)
         size += length
     if batch:
         yield batch

@@ -126,11 +126,11 @@ def _support_text(strategies: StrategyComparison) -> str:
     )
     if retest is None or np.isnan(retest.SRR):
         why = strategies.comparison.evidence.retest_reason or "no strategy was seen twice"
-        return f"{kept} How many of these resampling {base} would miss is not known: {clean(why)}."
+        return f"{kept} How many of them resampling {base} would miss is not known: {clean(why)}."
     # Rare strategies come and go between two draws of one model, so SRR is set against a second draw of the base.
     return (
-        f"{kept} Resampling {base} would show {retest.redraw_SRR:.1%} of its own strategies, where {rl} shows "
-        f"{retest.observed_SRR:.1%} (k = {retest.k:,}): corrected for that it keeps {retest.SRR:.1%} "
+        f"{kept} Resampling {base} would show {retest.redraw_SRR:.1%} of its own strategies, and {rl} shows "
+        f"{retest.observed_SRR:.1%} (k = {retest.k:,}): corrected for resampling it keeps {retest.SRR:.1%} "
         f"[{retest.SRR_interval.low:.1%}, {retest.SRR_interval.high:.1%}]."
     )
 
@@ -163,9 +163,9 @@ def _richness_text(strategies: StrategyComparison) -> str:
     if reason := _not_interpreted(strategies, richness):
         return values + reason
     if ends.high < 0:
-        return values + "fewer, and not because of its accuracy."
+        return values + "fewer, and accuracy does not explain it."
     if ends.low > 0:
-        return values + "more, and not because of its accuracy."
+        return values + "more, and accuracy does not explain it."
     return values + "no significant difference."
 
 
@@ -177,22 +177,22 @@ def _novelty_text(strategies: StrategyComparison) -> str:
     base, rl = clean(strategies.comparison.change.before), clean(strategies.comparison.change.after)
     excess = novelty.strategies_excess.interval
     values = (
-        f"Of the strategies of {rl}, {novelty.strategies.value:.1%} are new to as many correct samples of {base}; "
-        f"resampling {base} would show {novelty.strategies_redraw.value:.1%}: "
+        f"Of the strategies of {rl}, {novelty.strategies.value:.1%} do not occur in as many correct samples of "
+        f"{base}; resampling {base} would give {novelty.strategies_redraw.value:.1%}: "
     )
     if reason := _not_interpreted(strategies, novelty):
         return values + reason
     if excess.low > 0:
-        return values + f"more than chance, so it has strategies that {base} uses rarely or never."
+        return values + f"more than by chance, so it has strategies that {base} uses rarely or never."
     if excess.high < 0:
-        return values + "fewer than chance, so its strategies are those that were frequent before."
-    return values + "not significantly more than chance."
+        return values + "fewer than by chance, so its strategies are those that were frequent before."
+    return values + "not significantly more than by chance."
 
 
 def _not_interpreted(strategies: StrategyComparison, statistic: Richness | StrategyNovelty) -> str:
     """Why numbers are printed without a conclusion; empty where one may be drawn."""
     if strategies.coverage_caution:
-        return "samples that could not be read might reverse this."
+        return "unread samples might reverse this."
     if statistic.enough:
         return ""
     return f"too few problems for a conclusion ({statistic.problems:,} of the {LEAST} needed)."

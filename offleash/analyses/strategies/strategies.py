@@ -56,7 +56,7 @@ class Example:
     strategy: str
     seen: tuple[int, int]  # in the run before and in the run after
     drawn: tuple[int, int]
-    p: float  # one-sided: chance that all its samples fall to this run, had no rate changed
+    p: float  # one-sided: chance that all its samples fall to this run, if no rate had changed
     index: int  # of the sample; -1 where the run keeps no texts
     text: str
 
@@ -191,9 +191,7 @@ def _folder(text: str, argument: str) -> Path:
     """The run folder that an argument names, after logs were copied."""
     paths = parse_argument(text).paths
     if len(paths) > 1 and any(is_run(path) for path in paths):
-        raise OffleashError(
-            f"{argument!r} names {len(paths)} run folders, and strategies are read from one per side. Name one."
-        )
+        raise OffleashError(f"{argument!r} names {len(paths)} run folders, and each side takes one. Name one.")
     if not is_run(paths[0]):
         raise OffleashError(
             f"{argument!r} holds counts, or logs without verdicts, and a strategy is read from the text of a correct "
@@ -243,15 +241,15 @@ def examples(comparison: Comparison, counts: StrategyCounts, shown: int, lost: b
     alone = alone[np.argsort(-count_W2[alone, 0], kind="stable")]
     # By rank within the problem first, then by frequency, which is the order that `alone` has already.
     rank = _rank(counts.problem_W[alone])
-    places = alone[np.lexsort((np.arange(len(alone)), rank))][:shown]
-    p_W = loss_p(drawn_W2[places], count_W2[places])
-    texts = _texts(comparison, places, side)
+    target_indices = alone[np.lexsort((np.arange(len(alone)), rank))][:shown]
+    p_W = loss_p(drawn_W2[target_indices], count_W2[target_indices])
+    texts = _texts(comparison, target_indices, side)
     out = []
-    for place, p in zip(places, p_W, strict=True):
-        problem, strategy = str(comparison.tally.problem_P[place]), _strategy(comparison, place)
+    for target, p in zip(target_indices, p_W, strict=True):
+        problem, strategy = str(comparison.tally.problem_P[target]), _strategy(comparison, target)
         index, text = texts.get((problem, strategy), (-1, ""))
-        before, after = (int(n) for n in counts.count_W2[place])
-        drawn_before, drawn_after = (int(n) for n in comparison.tally.drawn_PR[place])
+        before, after = (int(n) for n in counts.count_W2[target])
+        drawn_before, drawn_after = (int(n) for n in comparison.tally.drawn_PR[target])
         seen, drawn = (before, after), (drawn_before, drawn_after)
         out.append(Example(clean(problem), clean(strategy), seen, drawn, float(p), index, text))
     return tuple(out)
@@ -267,21 +265,21 @@ def _rank(problem_W: np.ndarray) -> np.ndarray:
     return np.array(out, dtype=np.int64)
 
 
-def _strategy(comparison: Comparison, place: int) -> str:
+def _strategy(comparison: Comparison, target: int) -> str:
     assert comparison.tally.target_P is not None, "targets are strategies"
-    return str(comparison.tally.target_P[place])
+    return str(comparison.tally.target_P[target])
 
 
-def _texts(comparison: Comparison, places: np.ndarray, side: int) -> dict[tuple[str, str], tuple[int, str]]:
+def _texts(comparison: Comparison, target_indices: np.ndarray, side: int) -> dict[tuple[str, str], tuple[int, str]]:
     """The first sample of each strategy in `places`, by problem and strategy: its index and the end of its text."""
     run, names = (comparison.before, comparison.after)[side], comparison.counted.own[side]
-    if not len(places) or run.verdicts is None or run.samples is None:
+    if not len(target_indices) or run.verdicts is None or run.samples is None:
         return {}
     # `shared` is the id that both runs are aligned by, `problem` the id that this run stores.
     wanted = pl.DataFrame(
         {
-            "shared": [str(comparison.tally.problem_P[place]) for place in places],
-            "solution": [_strategy(comparison, place) for place in places],
+            "shared": [str(comparison.tally.problem_P[target]) for target in target_indices],
+            "solution": [_strategy(comparison, target) for target in target_indices],
         }
     ).join(names.rename({"problem": "shared", "own": "problem"}), on="shared")
     hits = run.verdicts.join(wanted.lazy(), on=["problem", "solution"], how="inner")

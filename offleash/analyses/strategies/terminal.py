@@ -55,7 +55,7 @@ def _richness(strategies: StrategyComparison) -> Table:
     """Strategies per problem at equal numbers of samples drawn, and of correct ones (accuracy is no diversity)."""
     change = strategies.comparison.change
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("per problem, equal", "n", "problems", change.before, change.after, "difference", ""):
+    for column in ("per problem, at equal", "n", "problems", change.before, change.after, "difference", ""):
         table.add_column(clean(column), justify="left" if column.startswith("per problem") or not column else "right")
     for basis, richness in strategies.richness.items():
         if richness is None:
@@ -73,11 +73,11 @@ def _novelty(strategies: StrategyComparison) -> Table:
     """Share of new strategies (count), and of samples that use them (mass), against resampling the run before."""
     rl = clean(strategies.comparison.change.after)
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("new, equal", "n", "problems", "by", rl, "resampled", "excess", ""):
-        table.add_column(column, justify="left" if column in ("new, equal", "by", "") else "right")
+    for column in ("new, at equal", "n", "problems", "by", rl, "resampled", "excess", ""):
+        table.add_column(column, justify="left" if column in ("new, at equal", "by", "") else "right")
     for basis, novelty in strategies.novelty.items():
         if novelty is None:
-            table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in two")
+            table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in half")
             continue
         rows = (
             ("count", novelty.strategies, novelty.strategies_redraw, novelty.strategies_excess),
@@ -95,7 +95,7 @@ def _coverage(strategies: StrategyComparison) -> list[Text]:
     lines = []
     names = (strategies.comparison.change.before, strategies.comparison.change.after)
     for name, coverage in zip(names, strategies.coverage, strict=True):
-        line = f"{clean(name)}: the strategies of {coverage.read:,} of {coverage.correct:,} correct samples are known"
+        line = f"{clean(name)}: strategies read from {coverage.read:,} of {coverage.correct:,} correct samples"
         if coverage.unread:
             line += f", {coverage.unread:,} ({coverage.unread / max(coverage.correct, 1):.1%}) count as unread"
         if coverage.failed:
@@ -112,15 +112,15 @@ def _examples(strategies: StrategyComparison) -> list[RenderableType]:
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_lines=True)
     table.add_column(f"lost: in {base}, never in {rl}", ratio=1, overflow="fold")
     table.add_column(f"new: in {rl}, never in {base}", ratio=1, overflow="fold")
-    for place in range(max(len(strategies.lost), len(strategies.new))):
-        table.add_row(*(_example(side, place, r) for side, r in ((strategies.lost, BEFORE), (strategies.new, AFTER))))
+    for index in range(max(len(strategies.lost), len(strategies.new))):
+        table.add_row(*(_example(side, index, r) for side, r in ((strategies.lost, BEFORE), (strategies.new, AFTER))))
     return [table]
 
 
-def _example(side: Sequence[Example], place: int, r: int) -> Text:
-    if place >= len(side):
+def _example(side: Sequence[Example], index: int, r: int) -> Text:
+    if index >= len(side):
         return Text("")
-    example = side[place]
+    example = side[index]
     out = Text.assemble((example.strategy, "bold"), f"\n{example.problem}: {example.seen[r]:,} of {example.drawn[r]:,}")
     # One-sided and of this strategy alone: the corrected counts are in the conclusion.
     out.append(f", p = {example.p:.2g}" if example.p >= 1e-4 else f", p = {example.p:.1e}")

@@ -1,7 +1,7 @@
 """The best decoding of each model against that of the other: chosen on one half of the problems, tested on the other.
 
-Chosen and tested on the same problems, the best of many decodings is overestimated, and more so for the model that has
-more luck. Every split is used both ways; intervals resample problems and choose again in every replicate.
+Chosen and tested on the same problems, the best of many decodings is overestimated, and more so for the luckier model.
+Every split is used both ways; intervals resample problems and choose again in every replicate.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class BestDecoding:
     chosen: tuple[float, float]  # the share of halves on which that very decoding is chosen
     fitted: BestDecodingCounts  # cross-fitted: of decodings that other problems chose
     interval: dict[str, Interval]  # of `fitted`
-    in_sample: BestDecodingCounts  # of those chosen on all problems, on the same ones: pass@k of both is flattered
+    in_sample: BestDecodingCounts  # of those chosen on all problems, on the same ones: pass@k of both is biased upwards
     halvings: int
 
 
@@ -98,7 +98,9 @@ def best_against_best(
             learn, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
             point_4 += _cross_fitted(learn, test)[0] / HALVINGS
             picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
+    # What to use from now on is chosen on all problems; only its reported value has to come from other problems.
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
+    # Once, after the splits are summed: together they count every problem once, so this adds four pseudo-problems.
     cells_B4 += _pseudo(problems, seed, replicates)
     fitted, interval = BestDecodingCounts.of(point_4), {}
     for name in METRICS:

@@ -28,11 +28,11 @@ from offleash.stats.intervals import Estimate
 
 LOOK = FigureFormat(width=620, height=230)
 SIDES = ("before", "after")
-MOST = 4  # top-p that get a facet of their own
+TOP_PS_SHOWN = 4  # top-p that get a facet of their own
 HIGH, CLOSE = 0.85, 0.18  # shares of an axis: above HIGH a label does not fit, labels nearer than CLOSE overlap
 SIDE = 4  # pixels by which two marks at the same temperature are moved apart
 NAME = "decoding"
-TITLE = "What does the decoding do to what is reached?"
+TITLE = "How does decoding change what is reached?"
 
 
 def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
@@ -44,7 +44,7 @@ def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
     warm = len({decoding.temperature for decoding in sweep.decodings}) > 1
     facets: list[Chart] = []
     if warm and len(top_ps) > 1:
-        for top_p in top_ps[:MOST]:
+        for top_p in top_ps[:TOP_PS_SHOWN]:
             points = [point for point in sweep.points if point.decoding.top_p == top_p]
             matches = [match for match in sweep.matched if match.decoding.top_p == top_p]
             facets.append(_facet(points, matches, name_of, names, look, "temperature", sweep.k, f"top-p {top_p:g}"))
@@ -53,7 +53,7 @@ def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
         for k in (1, sweep.k) if sweep.k > 1 else (1,):
             matches = list(sweep.matched) if over == "temperature" else []
             facets.append(_facet(sweep.points, matches, name_of, names, look, over, k, f"pass@{k}"))
-    return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[MOST:])), _alt(sweep), tuple(facets), look)
+    return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[TOP_PS_SHOWN:])), _alt_text(sweep), tuple(facets), look)
 
 
 def _facet(
@@ -68,7 +68,7 @@ def _facet(
 ) -> Chart:
     rows = [_row(name_of[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
     extra = [_match(match, names, k) for match in matched]
-    _apart(extra, [float(str(row["x"])) for row in [*rows, *extra]])
+    _drop_overlapping_labels(extra, [float(str(row["x"])) for row in [*rows, *extra]])
     top = share_top([float(str(row["high"])) for row in [*rows, *extra]])
     axis_x = "temperature" if over == "temperature" else "top-p"
     x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=30 if extra else 12))
@@ -105,7 +105,7 @@ def _diamonds(
         diamond.encode(x=x, y=y, tooltip=tips),
     ]
     high = [row for row in extra if float(str(row["high"])) > HIGH * top]
-    # of two lines the first is what stands at the place: above, there is to be room for the second
+    # a label has two lines and is anchored at the first: placed above, it needs room for the second
     for rows, field, dy in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
         if rows:
             words = alt.Chart(data(rows)).mark_text(dy=dy, fontSize=9, color=colour, lineBreak="|")
@@ -124,13 +124,13 @@ def _row(name: str, x: float, rate: Estimate) -> Row:
 
 def _match(match: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
     """The model after at the temperature of equal entropy, from the curve of its comparison."""
-    curve, place = match.matched.curves["after"], 0 if k == 1 else -1
-    ends = {"low": rounded(float(curve.low_K[place])), "high": rounded(float(curve.high_K[place]))}
-    position = {"x": match.temperature, "value": rounded(float(curve.value_K[place])), **ends}
+    curve, index = match.matched.curves["after"], 0 if k == 1 else -1
+    ends = {"low": rounded(float(curve.low_K[index])), "high": rounded(float(curve.high_K[index]))}
+    position = {"x": match.temperature, "value": rounded(float(curve.value_K[index])), **ends}
     return {"run": names["after"], **position, "words": f"entropy|as at {match.decoding.temperature:g}"}
 
 
-def _apart(extra: list[Row], x: Sequence[float]) -> None:
+def _drop_overlapping_labels(extra: list[Row], x: Sequence[float]) -> None:
     """Leave out a label that would overlap that of the match before it; its diamond says enough."""
     reach, last = CLOSE * (max(x) - min(x)), float("-inf")
     for row in sorted(extra, key=lambda row: float(str(row["x"]))):
@@ -144,8 +144,7 @@ def _apart(extra: list[Row], x: Sequence[float]) -> None:
 def _caption(sweep: Sweep, more: bool) -> str:
     text = (
         f"The share of {sweep.problems:,} problems with at least one correct sample among k, by decoding; k = "
-        f"{sweep.k:,} samples of each problem. Bands are 95% intervals at each decoding (problems resampled), not of "
-        "whole curves."
+        f"{sweep.k:,} samples per problem. Bands are pointwise 95% intervals (problems resampled)."
     )
     extra = (
         " An open diamond is the model after RL at the temperature at which its entropy per token equals that of the "
@@ -153,15 +152,15 @@ def _caption(sweep: Sweep, more: bool) -> str:
         if sweep.matched
         else ""
     )
-    left = f" Only the first {MOST} top-p are drawn." if more else ""
+    left = f" Only the first {TOP_PS_SHOWN} values of top-p are shown." if more else ""
     caution = (
-        " The best decoding of a curve is chosen by the same problems that show it, so its height is flattered; two "
-        "bands may overlap although the difference is significant, since both models answer the same problems."
+        " The peak of a curve is picked and measured on the same problems, so it is biased upwards; two bands may "
+        "overlap although the difference is significant, since both models answer the same problems."
     )
     return f"{text}{extra}{left}{caution}"
 
 
-def _alt(sweep: Sweep) -> str:
+def _alt_text(sweep: Sweep) -> str:
     sentences = []
     for label in dict.fromkeys(point.label for point in sweep.points):
         values = [f"{share(point.pass_k.value)} at {decoding_label(point.decoding)}" for point in sweep.of(label)]

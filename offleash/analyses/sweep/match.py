@@ -63,7 +63,7 @@ class Pilots:
     problems: pl.DataFrame
     decoding: SamplingParams
     seed: int
-    folder: Path  # of the model in the family
+    folder: Path  # of the model within the sweep
     progress: Progress
     label: str  # in front of progress messages
     size: int = SIZE
@@ -88,7 +88,7 @@ class Pilots:
         known = self._kept.filter(pl.col("temperature") == temperature)
         if known.height != self.problems.height:
             self.progress(f"{self.label}: pilot at temperature {temperature:g}")
-            known = self._drawn(temperature)
+            known = self._draw(temperature)
             self._kept = pl.concat([self._kept.filter(pl.col("temperature") != temperature), known])
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.file, self._kept)
@@ -99,7 +99,7 @@ class Pilots:
         for problem in self.problems["problem"]:
             self.sampler.forget(problem)
 
-    def _drawn(self, temperature: float) -> pl.DataFrame:
+    def _draw(self, temperature: float) -> pl.DataFrame:
         decoding, rows = replace(self.decoding, temperature=temperature), []
         for batch in self._batches():
             for result in self.sampler.sample(batch, decoding):
@@ -132,7 +132,7 @@ class Pilots:
 def no_entropy(model: str) -> OffleashError:
     """The error for a model whose samples come without token entropies."""
     return OffleashError(
-        f"{model} gives no token entropies to match; only hf: models do. Name the model as hf:PATH, or leave out "
+        f"{model} provides no token entropies to match; only hf: models do. Name the model as hf:PATH, or leave out "
         "--match."
     )
 
@@ -147,17 +147,19 @@ def _read(file: Path) -> pl.DataFrame:
 # Search: the temperature at which a model's token entropy equals a target, by bisection on pilot draws.
 
 
-WITHIN = (0.05, 5.0)  # temperatures that are tried
+TEMPERATURE_RANGE = (0.05, 5.0)  # temperatures that are tried
 STEP = 1.5  # factor by which the first temperatures go up or down until the target lies between two of them
 TOLERANCE = 0.002  # nats
-NARROW = 1.0005  # two temperatures of this ratio are the same
+SAME_RATIO = 1.0005  # two temperatures of this ratio are the same
 MOST_PILOTS = 30
-APART = 1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
+SLOPE_RATIO = (
+    1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
+)
 NOISE = 2.0  # standard errors by which entropy may fall between two temperatures and still be taken as rising
 
 
 class NoMatchError(OffleashError):
-    """No temperature gives the entropy that is wanted."""
+    """No temperature gives the target entropy."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def match_temperature(
     target_P: Float,
     start: float,
     stratum_P: Integer,
-    within: tuple[float, float] = WITHIN,
+    within: tuple[float, float] = TEMPERATURE_RANGE,
     tolerance: float = TOLERANCE,
 ) -> TemperatureSearch:
     """Bracket the target from `start` by steps, then halve the bracket in the logarithm of the temperature.
@@ -216,14 +218,16 @@ def match_temperature(
             tried[candidate] = Pilot(candidate, entropy_of(candidate))
         return tried[candidate].mean - target
 
+    # Pilots are the cost of the search: `tried` keeps them, and bisection needs only the sign of the gap.
     low, high = _bracket(gap, tried, target, start, within)
     best = min((low, high), key=lambda temperature: abs(gap(temperature)))
     # Temperature is a scale, so brackets are ratios: their middle is the geometric mean.
-    while abs(gap(best)) > tolerance and high / low > NARROW and len(tried) < MOST_PILOTS:
-        best = _tidy(math.sqrt(low * high))
+    while abs(gap(best)) > tolerance and high / low > SAME_RATIO and len(tried) < MOST_PILOTS:
+        best = _five_digits(math.sqrt(low * high))
         low, high = (best, high) if gap(best) < 0 else (low, best)
     best = min(tried, key=lambda temperature: abs(gap(temperature)))
     pilots = tuple(tried[temperature] for temperature in sorted(tried))
+    # Paired by problem, so that what makes problems differ in entropy cancels out.
     difference_P = tried[best].entropy_P - target_P
     error = float(difference_P.std(ddof=1) / math.sqrt(len(difference_P))) if len(difference_P) > 1 else float("nan")
     interval = _interval(best, difference_P, _slope(pilots, best), stratum_P)
@@ -239,27 +243,27 @@ def _bracket(
 ) -> tuple[float, float]:
     """Two temperatures between which the target lies."""
     lowest, highest = within
-    low = high = min(max(_tidy(start), lowest), highest)
+    low = high = min(max(_five_digits(start), lowest), highest)
     while gap(high) < 0 and high < highest:
-        low, high = high, min(_tidy(high * STEP), highest)
+        low, high = high, min(_five_digits(high * STEP), highest)
     while gap(low) > 0 and low > lowest:
-        low, high = max(_tidy(low / STEP), lowest), low
+        low, high = max(_five_digits(low / STEP), lowest), low
     if gap(low) > 0 or gap(high) < 0:
         edge = low if gap(low) > 0 else high
         relation = "is still above" if gap(low) > 0 else "stays below"
         entropies = ", ".join(f"{temperature:g}: {tried[temperature].mean:.4f}" for temperature in sorted(tried))
         raise NoMatchError(
             f"No temperature from {lowest:g} to {highest:g} gives the second model the token entropy of the first, "
-            f"{target:.4f} nats: at {edge:g} it {relation} that (by temperature: {entropies}). Compare at another "
-            "--temperature or --top-p; a top-p below 1 may keep entropy low at any temperature."
+            f"{target:.4f} nats: at {edge:g} it {relation} that (entropy by temperature: {entropies}). Compare at "
+            "another --temperature or --top-p; a top-p below 1 may keep entropy low at any temperature."
         )
     return low, high
 
 
 def _slope(pilots: tuple[Pilot, ...], temperature: float) -> float:
     """Nats per unit of temperature around the match; NaN where no two pilots are apart."""
-    below = [pilot for pilot in pilots if pilot.temperature <= temperature / APART] or [pilots[0]]
-    above = [pilot for pilot in pilots if pilot.temperature >= temperature * APART] or [pilots[-1]]
+    below = [pilot for pilot in pilots if pilot.temperature <= temperature / SLOPE_RATIO] or [pilots[0]]
+    above = [pilot for pilot in pilots if pilot.temperature >= temperature * SLOPE_RATIO] or [pilots[-1]]
     low, high = below[-1], above[0]
     if high.temperature <= low.temperature:
         return float("nan")
@@ -278,7 +282,11 @@ def _interval(temperature: float, difference_P: Float, slope: float, stratum_P: 
 
 
 def _rising(pilots: tuple[Pilot, ...]) -> bool:
-    """Whether entropy rises with temperature; if not, several temperatures match and bisection finds one of them."""
+    """Whether entropy rises with temperature; if not, several temperatures may match and bisection finds one of them.
+
+    The entropy of one softmax always rises with temperature. The mean over samples need not: prefixes are drawn at that
+    temperature, too, and top-p cuts more or less of each distribution.
+    """
     for low, high in pairwise(pilots):
         step_P = high.entropy_P - low.entropy_P
         if step_P.mean() < -NOISE * step_P.std() / math.sqrt(len(step_P)) - 1e-9:
@@ -286,7 +294,7 @@ def _rising(pilots: tuple[Pilot, ...]) -> bool:
     return True
 
 
-def _tidy(temperature: float) -> float:
+def _five_digits(temperature: float) -> float:
     """Five significant digits: the temperature is part of a folder's name and must be read back as the same number."""
     return float(f"{temperature:.5g}")
 
@@ -386,6 +394,7 @@ def match_runs(
     question = Question(at=k, seed=runs_of.seed, allow=frozenset({DECODING}))
     equal = compare(runs[0], runs[1], question)
     matched = equal if third is pair[1] else compare(runs[0], third, question)
+    # The three runs in one tally, so that all counts are over the problems that each of them has.
     counted_runs = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
     drawn = ((before, decoding), (after, decoding), (after, warm))
     folders = [run_path(runs_of.folder, member.label, params) for member, params in drawn]
@@ -397,7 +406,7 @@ def match_runs(
         *_entropies(counted_runs, runs),
         equal,
         matched,
-        _recovered(counted_runs, third is pair[1]),
+        _recovered_problems(counted_runs, third is pair[1]),
         SIZE,
     )
 
@@ -440,25 +449,26 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
     return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
 
 
-def _recovered(counted: AlignedTally, same: bool) -> RecoveredProblems:
+def _recovered_problems(counted: AlignedTally, same: bool) -> RecoveredProblems:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     # chances to be reached: the model before, the one after at equal decoding, and at equal entropy
-    a_P, b_P, m_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
-    lost_P2 = np.stack([a_P * (1 - b_P), a_P * (1 - m_P)], axis=1)
+    before_P, after_P, matched_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
+    lost_P2 = np.stack([before_P * (1 - after_P), before_P * (1 - matched_P)], axis=1)
     lost, matched = lost_P2.sum(axis=0).tolist()
     # Four pseudo-problems of the model before (lost at both, at either alone, at neither): without them a loss of 0
     # would have an interval of no width. Columns of weight_B4: equal only, matched only, both, neither.
-    weight_B4 = pseudo_weights(4, len(a_P), REPLICATES, 0)
+    weight_B4 = pseudo_weights(4, len(before_P), REPLICATES, 0)
     sums_B2 = problem_sums(lost_P2, strata(counted.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
     moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)
+    # Negative where equal entropy loses more than equal decoding does: the share is not clipped.
     share = 1 - matched / lost if lost > 0 else float("nan")
     interval = percentile_intervals((1 - sums_B2[:, 1] / sums_B2[:, 0])[:, None], np.array([share]))[0]
     return RecoveredProblems(
-        reached=float(a_P.sum()),
+        reached=float(before_P.sum()),
         lost=lost,
         lost_matched=matched,
-        back=float((a_P * (1 - b_P) * m_P).sum()),
-        gone=float((a_P * b_P * (1 - m_P)).sum()),
-        chance=float("nan") if same else float((a_P * moved_P).sum()),
+        back=float((before_P * (1 - after_P) * matched_P).sum()),
+        gone=float((before_P * after_P * (1 - matched_P)).sum()),
+        chance=float("nan") if same else float((before_P * moved_P).sum()),
         share=Estimate(share, interval),
     )

@@ -87,12 +87,14 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
     """
     if run.samples is None:
         return None
+    # Of the first k samples; one without tokens has no entropy per token.
     samples = run.samples.filter((pl.col("index") < k) & (pl.col("tokens") > 0))
     each = (pl.col("entropy_sampled") / pl.col("tokens")).alias("entropy")
     means = samples.group_by("problem").agg(each.mean(), each.null_count().alias("unknown"))
     per_problem = means.collect(engine="streaming")
     named = per_problem.rename({"problem": "own"}).join(counted.own[r], on="own")
     rows = counted.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
+    # All or nothing: a mean over the samples that happen to have entropies would be over a selection.
     if not rows.height or rows["unknown"].fill_null(1).sum():
         return None
     return rows["entropy"].to_numpy().astype(np.float64)
@@ -101,6 +103,6 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
 def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
     """Counts of (problem, answer) pairs, each once: the same answer may be listed under several verdicts."""
     pair_A2 = np.stack([problem_A, answer_A], axis=1)
-    pair_U2, place_A = np.unique(pair_A2, axis=0, return_inverse=True)
-    count_U = np.bincount(place_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)
+    pair_U2, index_A = np.unique(pair_A2, axis=0, return_inverse=True)
+    count_U = np.bincount(index_A.ravel(), weights=count_A, minlength=len(pair_U2)).astype(np.int64)
     return count_U, pair_U2[:, 0]

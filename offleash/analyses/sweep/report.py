@@ -74,7 +74,7 @@ def show_sweep(console: Console, sweep: Sweep) -> None:
     parts += [
         Text(f"· {clean(note.text)}{f' ({note.rows:,})' if note.rows else ''}", style="dim") for note in sweep.notes
     ]
-    drawn = f"{many(sweep.new, 'sample')} drawn" if sweep.new else "all samples were drawn before"
+    drawn = f"{many(sweep.new, 'sample')} drawn" if sweep.new else "no new samples drawn"
     parts.append(Text(f"{drawn}, {duration(sweep.seconds)}; the runs are in {sweep.folder}", style="dim"))
     for part in parts:
         console.print(part)
@@ -86,7 +86,7 @@ def finding(sweep: Sweep) -> str:
     if sweep.changes:
         sentences += [_range(sweep)]
     if sweep.best is not None:
-        sentences.append(best_words(sweep.best, [clean(member.label) for member in sweep.members]))
+        sentences.append(best_text(sweep.best, [clean(member.label) for member in sweep.members]))
     sentences += [match_finding(match) for match in sweep.matched]
     if not sentences:
         point = sweep.points[0]
@@ -114,17 +114,20 @@ def _range(sweep: Sweep) -> str:
     known = [pair for pair in pairs if number(pair[0].value["NSCR"]) is not None]  # NaN has no place in an order
     known.sort(key=lambda pair: pair[0].value["NSCR"])
     if not known:
-        return "At no decoding does either model reach a problem."
+        return "Neither model reaches a problem at any decoding."
     (low, first), (high, last) = known[0], known[-1]
     if low is high:
-        return f"At {decoding_label(first)} for both, net support changes by {_metric(low)}."
+        return f"With both at {decoding_label(first)}, the net support change (NSCR) is {_metric(low)}."
+    # Of whole intervals, each at 95%: no correction for looking at several decodings, hence "95% each".
     signs = {sign(change.interval["NSCR"]) for change, _ in known}
     reading = {
         frozenset({-1}): "support shrinks significantly at every decoding (95% each)",
         frozenset({1}): "support grows significantly at every decoding (95% each)",
-        frozenset({-1, 0}): "support shrinks significantly at some decodings and grows so at none (95% each)",
-        frozenset({1, 0}): "support grows significantly at some decodings and shrinks so at none (95% each)",
-        frozenset({0}): "at no decoding is the change significant",
+        frozenset(
+            {-1, 0}
+        ): "support shrinks significantly at some decodings and grows significantly at none (95% each)",
+        frozenset({1, 0}): "support grows significantly at some decodings and shrinks significantly at none (95% each)",
+        frozenset({0}): "the change is significant at no decoding",
     }.get(frozenset(signs), "whether support shrinks or grows depends on the decoding (significant both ways, 95%)")
     span = f"from {_metric(low)} at {decoding_label(first)} to {_metric(high)} at {decoding_label(last)}"
     return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
@@ -149,7 +152,7 @@ def _point(point: SweepPoint, k: int) -> Json:
 
 
 def _metric(change: SupportChange) -> str:
-    return ends_words(change.value["NSCR"], change.interval["NSCR"]).replace("\n", " ")
+    return with_interval(change.value["NSCR"], change.interval["NSCR"]).replace("\n", " ")
 
 
 def _share(share: Estimate) -> str:
@@ -180,19 +183,19 @@ def best_document(best: BestDecoding | None) -> Json | None:
     }
 
 
-def best_words(best: BestDecoding, names: Sequence[str]) -> str:
+def best_text(best: BestDecoding, names: Sequence[str]) -> str:
     """What remains of the difference at the best decodings, why it may look worse than all, and the in-sample value."""
     before, after = names
-    (first, second), fitted, flattered, ends = best.decoding, best.fitted, best.in_sample, best.interval["NSCR"]
+    (first, second), fitted, in_sample, ends = best.decoding, best.fitted, best.in_sample, best.interval["NSCR"]
     return (
-        f"Each at its own best decoding (chosen on half of the problems, tested on the other half, "
-        f"{best.halvings} halvings), {after} loses {fitted.S:.1f} of the {fitted.P + fitted.S:.1f} problems that "
+        f"Each at its own best decoding (chosen on one half of the problems, tested on the other, "
+        f"{best.halvings} random splits), {after} loses {fitted.S:.1f} of the {fitted.P + fitted.S:.1f} problems that "
         f"{before} reaches and gains {fitted.E:.1f}: NSCR {fitted.value['NSCR']:+.3f} [{ends.low:+.3f}, "
         f"{ends.high:+.3f}]; {EXPLAINED.get(sign(ends), 'the difference is not significant')}. This can be worse than "
-        f"at every single decoding, since what is best on one half need not be best on the other. Chosen and tested on "
+        f"at any single decoding, since what is best on one half need not be best on the other. Chosen and tested on "
         f"the same problems ({before} at {decoding_label(first)}, {after} at {decoding_label(second)}), "
-        f"which flatters both, {before} reaches {flattered.value['before']:.1%} and {after} "
-        f"{flattered.value['after']:.1%}: NSCR {_signed(flattered)}."
+        f"which favours both, {before} reaches {in_sample.value['before']:.1%} and {after} "
+        f"{in_sample.value['after']:.1%}: NSCR {_signed(in_sample)}."
     )
 
 
@@ -244,7 +247,7 @@ def matched_document(match: EntropyMatch) -> Json:
 
 
 def match_finding(match: EntropyMatch) -> str:
-    """How much of the loss goes away by decoding alone, in sentences."""
+    """How much of the loss goes away at equal entropy, in sentences."""
     search, recovered = match.search, match.recovered
     before, after = (clean(name) for name in match.names)
     ends = search.interval
@@ -252,24 +255,22 @@ def match_finding(match: EntropyMatch) -> str:
     gap = match.gap
     matched = (
         f"At {decoding_label(match.decoding)} {before} has {match.entropy['before'].value:.3f} nats of entropy per "
-        f"token and {after} {match.entropy['equal'].value:.3f}; {after} has as much as {before} at temperature "
-        f"{search.temperature:g}{spread} (measured again on all its samples: "
+        f"token and {after} {match.entropy['equal'].value:.3f}; {after} matches {before} at temperature "
+        f"{search.temperature:g}{spread} (measured on all samples drawn there: "
         f"{match.entropy['matched'].value:.3f}, {gap.value:+.3f} [{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
     )
     if not search.rising:
-        matched += " Its entropy does not rise with temperature everywhere, so this is one of several matches."
+        matched += " Its entropy does not rise with temperature everywhere, so other temperatures may match as well."
     if recovered.lost < NONE:
         loss = f"At equal decoding {after} loses none of the {recovered.reached:.1f} problems that {before} reaches"
         return f"{matched} {loss}, so there is no loss that decoding could explain."
     share = recovered.share
-    gone = f"{share.value:.0%} [{share.interval.low:.0%}, {share.interval.high:.0%}] of the loss goes away"
-    gone = (
-        gone if share.value >= 0 else f"no part of the loss goes away ({gone.removesuffix(' of the loss goes away')})"
-    )
+    part = f"{share.value:.0%} [{share.interval.low:.0%}, {share.interval.high:.0%}]"
+    removed = f"removes {part} of the loss" if share.value >= 0 else f"removes none of the loss ({part})"
     return (
-        f"{matched} Of the {count_words(recovered.reached)} problems that {before} reaches (k = "
-        f"{match.equal.change.k:,}), {after} loses {count_words(recovered.lost)} at equal decoding and "
-        f"{count_words(recovered.lost_matched)} at equal entropy: {_moved(match)}. By decoding alone {gone}"
+        f"{matched} Of the {count_text(recovered.reached)} problems that {before} reaches (k = "
+        f"{match.equal.change.k:,}), {after} loses {count_text(recovered.lost)} at equal decoding and "
+        f"{count_text(recovered.lost_matched)} at equal entropy: {_moved(match)}. Matching entropy alone {removed}"
         f"{_reading(match)}."
     )
 
@@ -279,8 +280,8 @@ def match_tables(match: EntropyMatch) -> list[RenderableType]:
     table = cells_table()
     for label, comparison in (("equal\ndecoding", match.equal), ("equal\nentropy", match.matched)):
         change = comparison.change
-        ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(label, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
+        ratios = [with_interval(change.value[name], change.interval[name]) for name in SHOWN]
+        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *ratios)
     title = Text(
         f"entropy-matched: {decoding_label(match.decoding)} against temperature {match.temperature:g}", style="bold"
     )
@@ -295,8 +296,8 @@ def _passes(match: EntropyMatch) -> Table:
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     curves = match.equal.curves["before"], match.equal.curves["after"], match.matched.curves["after"]
-    for place, k in enumerate(curves[0].k_K):
-        at = [curve.value_K[place] if place < len(curve.k_K) else float("nan") for curve in curves]
+    for index, k in enumerate(curves[0].k_K):
+        at = [curve.value_K[index] if index < len(curve.k_K) else float("nan") for curve in curves]
         table.add_row(f"{int(k)}", *("-" if number(value) is None else f"{value:.4f}" for value in at))
     table.add_section()
     table.add_row("token H", *(f"{match.entropy[name].value:.4f}" for name in RUNS))
@@ -321,27 +322,28 @@ def _moved(match: EntropyMatch) -> str:
     """What comes back and what is lost, beside what resampling an unchanged model would move."""
     recovered = match.recovered
     come, lost = ("comes" if recovered.back == 1 else "come"), ("other is" if recovered.gone == 1 else "others are")
-    moved = f"{count_words(recovered.back)} {come} back, {count_words(recovered.gone)} {lost} lost"
+    moved = f"{count_text(recovered.back)} {come} back, {count_text(recovered.gone)} {lost} lost"
     if number(recovered.chance) is None:
         return moved
-    return f"{moved}, where resampling an unchanged model would move {recovered.chance:.1f} each way on average"
+    return f"{moved}; resampling an unchanged model would move {recovered.chance:.1f} each way on average"
 
 
 def _reading(match: EntropyMatch) -> str:
     """What the interval of the recovered share allows to conclude."""
     ends = match.recovered.share.interval
+    # The interval decides, never the estimate: above 0 some of the loss goes away, below 1 not all of it.
     if ends.low > 0:
         return "; lower entropy alone does not explain the rest" if ends.high < 1 else ""
     if ends.high < 0.5:
-        return ": most of it stays, so lower entropy alone does not explain it"
-    return "; these problems cannot show whether any of it does"
+        return "; most of it remains, so lower entropy alone does not explain it"
+    return "; these problems do not show whether it removes any"
 
 
 # Tables, narrow enough for a terminal of 80 columns: an interval is printed below its value.
 
 
 SHOWN = ("SRR", "NDR", "NSCR")
-TEXTS = ("token H", "answer H", "unread", "cut")  # nats, and shares of samples
+TEXTS = ("token H", "answer H", "unread", "truncated")  # nats, and shares of samples
 
 
 def point_tables(sweep: Sweep) -> list[Table]:
@@ -351,7 +353,7 @@ def point_tables(sweep: Sweep) -> list[Table]:
         key = (f"{point.decoding.temperature:g}", f"{point.decoding.top_p:g}", clean(point.label))
         ends, entropies = point.pass_k.interval, (point.token_entropy, point.answer_entropy)
         passes = (f"{rate.value:.3f}" for rate in (point.pass_1, point.pass_k))
-        reach.add_row(*key, *passes, f"[{ends.low:.3f}, {ends.high:.3f}]", count_words(point.reached))
+        reach.add_row(*key, *passes, f"[{ends.low:.3f}, {ends.high:.3f}]", count_text(point.reached))
         texts.add_row(*key, *map(_nats, entropies), f"{point.unread:.1%}", f"{point.truncated:.1%}")
     return [reach, texts]
 
@@ -361,14 +363,14 @@ def change_table(sweep: Sweep) -> Table:
     table = cells_table("at equal decoding")
     for decoding, change in zip(sweep.decodings, sweep.changes, strict=True):
         label = f"T {decoding.temperature:g}" + (f"\ntop-p {decoding.top_p:g}" if decoding.top_p < 1 else "")
-        ratios = [ends_words(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(label, *(count_words(getattr(change, cell)) for cell in "PESO"), *ratios)
+        ratios = [with_interval(change.value[name], change.interval[name]) for name in SHOWN]
+        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *ratios)
     if sweep.best is not None:
-        fitted, flattered = sweep.best.fitted, sweep.best.in_sample
-        ratios = [ends_words(fitted.value[name], sweep.best.interval[name]) for name in SHOWN]
-        table.add_row("best, chosen\non others", *(count_words(getattr(fitted, cell)) for cell in "PESO"), *ratios)
-        ratios = [ends_words(flattered.value[name], None) for name in SHOWN]
-        table.add_row("best, chosen\non the same", *(count_words(getattr(flattered, cell)) for cell in "PESO"), *ratios)
+        fitted, in_sample = sweep.best.fitted, sweep.best.in_sample
+        ratios = [with_interval(fitted.value[name], sweep.best.interval[name]) for name in SHOWN]
+        table.add_row("best,\ncross-fitted", *(count_text(getattr(fitted, cell)) for cell in "PESO"), *ratios)
+        ratios = [with_interval(in_sample.value[name], None) for name in SHOWN]
+        table.add_row("best,\nin-sample", *(count_text(getattr(in_sample, cell)) for cell in "PESO"), *ratios)
     return table
 
 
@@ -382,14 +384,14 @@ def cells_table(title: str | None = None) -> Table:
     return table
 
 
-def ends_words(value: float, ends: Interval | None) -> str:
+def with_interval(value: float, ends: Interval | None) -> str:
     """A value above its interval, where it has one."""
     if number(value) is None:
         return "-"
     return f"{value:.3f}" if ends is None else f"{value:.3f}\n[{ends.low:.3f}, {ends.high:.3f}]"
 
 
-def count_words(value: float) -> str:
+def count_text(value: float) -> str:
     """A number of problems: whole where it is whole."""
     return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
 

@@ -33,14 +33,14 @@ NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
-    """Numbers with commas between them, in their order, each once."""
+    """Comma-separated numbers, in their order, each once."""
     values: dict[float, None] = {}
     for part in text.split(","):
         try:
             values[float(part)] = None
         except ValueError:
             raise OffleashError(
-                f"{option} takes numbers with commas between them, for example {option} 0.6,1.0; found {part!r} in "
+                f"{option} takes comma-separated numbers, for example {option} 0.6,1.0; found {part!r} in "
                 f"{option} {text}."
             ) from None
     return tuple(values)
@@ -61,12 +61,13 @@ def decoding_label(decoding: SamplingParams) -> str:
 
 
 def run_path(folder: Path, label: str, decoding: SamplingParams) -> Path:
-    """The run folder of a model at a decoding: what else a decoding holds is the same in all of a family."""
+    """The run folder of a model at a decoding: what else a decoding holds is the same throughout a sweep."""
     return folder / label / f"t{decoding.temperature:.10g}-p{decoding.top_p:.10g}"
 
 
 def split_label(text: str) -> tuple[str, str]:
     """A label and a model from NAME=MODEL; no label where none is named."""
+    # A path may contain "=", so what exists, or starts with a sampler, is a model without a label.
     if text.partition(":")[0] in SAMPLERS or Path(text).exists():
         return "", text
     named = NAMED.fullmatch(text)
@@ -88,7 +89,7 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
             f"Both models are {texts[0]}; a sweep compares two different ones. To see what chance alone does, give one "
             "model twice to `offleash study`."
         )
-    existing = _there(folder)
+    existing = _existing_labels(folder)
     taken: dict[str, str] = {label: model for model, label in existing.items() if model not in texts}
     chosen = []
     for (given, model), text in zip(models, texts, strict=True):
@@ -96,7 +97,7 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
             _refuse_label(given, text)
         others = [_parts(other) for _, other in models if other is not model]
         known = existing.get(text)
-        label = known if known and given in ("", known) else given or _free(model, others, taken, text)
+        label = known if known and given in ("", known) else given or _free_label(model, others, taken, text)
         if taken.setdefault(label, text) != text:
             raise OffleashError(f"{folder / label} belongs to {taken[label]}; give {text} another name: NAME={text}.")
         chosen.append(label)
@@ -106,12 +107,12 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
 def _refuse_label(label: str, model: str) -> None:
     if not LABEL.fullmatch(label):
         raise OffleashError(
-            f"The name of a model in a sweep names a folder: it takes letters from A to Z, digits and _.+-, "
-            f"and starts with a letter, a digit or _; found {label!r}. For example: base={model}."
+            "A model's name in a sweep becomes a folder name: letters A to Z, digits and _.+-, starting with a "
+            f"letter, a digit or _; found {label!r}. For example: base={model}."
         )
 
 
-def _free(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:
+def _free_label(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:
     """The first name that is neither taken nor that of another model here."""
     clash = {names[0] for names in others if names}
     return next(name for name in _names(model) if name not in clash and taken.get(name, text) == text)
@@ -133,7 +134,7 @@ def _parts(model: Model) -> list[str]:
     return [folder_name(part) for part in reversed(re.split(r"[/\\#]", name.rstrip("/\\"))) if part.strip(". ")]
 
 
-def _there(folder: Path) -> dict[str, str]:
+def _existing_labels(folder: Path) -> dict[str, str]:
     """Models that have runs in the folder already, and their labels."""
     label_of: dict[str, str] = {}
     for run in sorted(folder.glob("*/t*-p*")) if folder.is_dir() else []:
@@ -143,7 +144,7 @@ def _there(folder: Path) -> dict[str, str]:
     return label_of
 
 
-# A family of runs: models at decodings, drawn and judged where samples or verdicts are missing.
+# The runs themselves: models at decodings, drawn and judged where samples or verdicts are missing.
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ class SweepRuns:
         if self.folder.is_file() or is_run(self.folder):
             kind = "a file" if self.folder.is_file() else "a run"
             raise OffleashError(f"{self.folder} is {kind}. A sweep is a folder of runs; choose another with -o.")
+        # All of them before the first model is loaded: what is wrong with the last run must not show after hours.
         for member in members:
             for decoding in decodings:
                 self._drawing(member, decoding)
@@ -243,7 +245,7 @@ class SweepRuns:
 def open_runs(
     folder: Path, problems: pl.DataFrame, k: int | str, seed: int, verifying: VerifyOptions, progress: Progress
 ) -> Iterator[SweepRuns]:
-    """A family with its workers, which are closed at the end with the last model."""
+    """The runs with their verifier workers, which are closed at the end with the last model."""
     with ExitStack() as stack:
         judge = stack.enter_context(open_judge(verifying, progress))
         runs = SweepRuns(folder, problems, k, seed, verifying, judge, progress)
@@ -254,7 +256,7 @@ def open_runs(
 # Whether a run folder holds samples of exactly the model that was named, decided without loading it.
 
 
-HEAVY = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
+WITH_WEIGHTS = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
 
 
 def refuse_other_weights(folder: Path, model: Model) -> bool:
@@ -262,7 +264,7 @@ def refuse_other_weights(folder: Path, model: Model) -> bool:
 
     True where the folder's model is known to be this one; False where only loading it can decide, or there is no run.
     """
-    if model.sampler not in HEAVY or not is_run(folder):
+    if model.sampler not in WITH_WEIGHTS or not is_run(folder):
         return False
     old = read_origin(folder)
     if old is None or is_empty_draw(folder):

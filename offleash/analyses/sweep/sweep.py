@@ -56,7 +56,7 @@ class Sweep:
     changes: tuple[SupportChange, ...]  # of two models at equal decoding, one per decoding
     best: BestDecoding | None
     matched: tuple[EntropyMatch, ...]  # per decoding, where `match` is set
-    unmatched: tuple[tuple[SamplingParams, str], ...]  # decodings whose entropy it has at no temperature: why
+    unmatched: tuple[tuple[SamplingParams, str], ...]  # decodings that no temperature matches: why
     notes: tuple[Note, ...]
     new: int  # samples drawn now
     missing: int  # samples that could not be drawn

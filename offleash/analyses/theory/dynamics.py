@@ -107,8 +107,8 @@ def train(
             watch(step, policy.probability_XY, share_XY)
         if step % settings.every == 0 or step == recipe.steps:
             rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, settings))
-    column = list(zip(*rows, strict=True))
-    counts = [np.array(column[place], dtype=np.int64) for place in (0, 2, 3, 4, 5)]
+    column = list(zip(*rows, strict=True))  # in the order of `_row`
+    counts = [np.array(column[index], dtype=np.int64) for index in (0, 2, 3, 4, 5)]
     return History(
         step_S=counts[0],
         pass_SK=np.array(column[1]),
@@ -129,6 +129,7 @@ def rollouts(probability_XY: Float, recipe: Dynamics, rng: np.random.Generator, 
     shown_XY = np.zeros(law_XY.shape)
     if recipe.seeded and seed_X is not None:
         shown_XY[np.arange(len(law_XY)), seed_X] = 1.0
+    # The mean of a multinomial: with it the update is the expected one, exactly, and rng is not used.
     if recipe.group is None:
         return (1 - recipe.seeded) * law_XY + recipe.seeded * shown_XY
     seeded = round(recipe.seeded * recipe.group)
@@ -137,6 +138,7 @@ def rollouts(probability_XY: Float, recipe: Dynamics, rng: np.random.Generator, 
 
 
 def _total_slope(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
+    # J = E[A log pi] - kl KL(pi || q) + entropy H(pi). The last two are exact: only rollouts are noisy.
     push_XY = slope(recipe.method, share_XY, now_XY, world.correct_XY)
     if recipe.kl:
         push_XY = push_XY + recipe.kl * kl_slope(now_XY, start_XY)
@@ -148,6 +150,7 @@ def _total_slope(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryW
 def _row(
     step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, settings: Measurements
 ) -> tuple[int, Float, int, int, int, int, float, float]:
+    # Answers one by one (definition 2.1 of the paper), and problems by the mass of all their correct answers.
     answer_XY, problem_X = (
         reached(now_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
     )

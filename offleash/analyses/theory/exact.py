@@ -68,6 +68,7 @@ def reached(probability_XY: Float, correct_XY: Flags, epsilon: float, level: Lev
     """Which targets lie above epsilon: correct answers (X times Y), or problems (X)."""
     if level is Level.MASS:
         return np.asarray(success_rates(probability_XY, correct_XY) > epsilon)
+    # supp_eps = {y correct: p(y|x) > eps}, strictly, so that epsilon = 0 is the support itself
     above_XY = correct_XY & (probability_XY > epsilon)
     return above_XY if level is Level.ANSWER else np.asarray(above_XY.any(axis=-1))
 
@@ -82,6 +83,7 @@ def support(before_XY: Float, after_XY: Float, correct_XY: Flags, epsilon: float
 
 def expected_support(before_X: Float, after_X: Float, k: int) -> Support:
     """The mean of P, E, S and O that k samples of each problem show, from the success rates of both policies."""
+    # given the rates, the samples of the two runs are independent: expected cells are products of pass@k
     a, b = (1 - (1 - rate) ** k for rate in (before_X, after_X))
     return Support(*(float(part.sum()) for part in (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b))))
 
@@ -93,8 +95,8 @@ def entropy(probability_XY: Float) -> Float:
 
 def divergence(p_XY: Float, q_XY: Float) -> Float:
     """KL(p || q) of each problem, in nats; inf where p gives what q cannot."""
-    lost_X = ((p_XY > 0) & (q_XY == 0)).any(axis=-1)
-    return np.where(lost_X, np.inf, (p_XY * (_log(p_XY) - _log(q_XY))).sum(axis=-1))
+    infinite_X = ((p_XY > 0) & (q_XY == 0)).any(axis=-1)
+    return np.where(infinite_X, np.inf, (p_XY * (_log(p_XY) - _log(q_XY))).sum(axis=-1))
 
 
 def _log(probability: Float) -> Float:

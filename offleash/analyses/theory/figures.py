@@ -7,8 +7,8 @@ import altair as alt
 import numpy as np
 
 from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, LeashWorld, Mechanism, TheoryReport, mean
-from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_words
-from offleash.analyses.theory.statements.reweighting import simulated, tail_miss
+from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_text
+from offleash.analyses.theory.statements.reweighting import simulate_tail_miss, tail_miss
 from offleash.render.export import write_figure
 from offleash.render.figure import (
     Chart,
@@ -36,7 +36,7 @@ MEASURES: dict[str, Trace] = {
 CURVES: dict[str, tuple[str, Trace]] = {
     "base": ("base", ("#7c8a96", [5, 3])),
     "trained": ("trained (GRPO)", ("#9b5de5", [1, 0])),
-    "tilt": ("tilt of the same pass@1", ("#009e73", [2, 2])),
+    "tilt": ("tilt with the same pass@1", ("#009e73", [2, 2])),
 }
 RATE, RARE = 0.3, {0.001: "#2383c4", 0.01: "#9b5de5", 0.05: "#d55e00"}  # of the tail-miss figure: p, and masses
 GROUPS = 20_000
@@ -62,7 +62,7 @@ def write_figures(report: TheoryReport, folder: Path) -> list[Path]:
 def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
     """One mechanism along training, a facet for each method: means over seeds with 95% bands."""
     facets = tuple(_course(cell) for cell in cells)
-    title = f"What does training do to support with {name}?"
+    title = f"What does training do to support? Mechanism: {name}"
     caption = (
         f"Means over {SEEDS} worlds with 95% bands. Problems and answers kept: the share of those above epsilon = "
         f"{EPSILON:.3g} in the base that still are."
@@ -94,14 +94,14 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
         y = alt.Y("cell:N", sort=order, title=None, axis=alt.Axis(labelLimit=200))
         ends = [cell.change[MOST] for cell in cells]
         reach = [min(interval.low for interval in ends) - 0.01, max(interval.high for interval in ends) + 0.01]
-        x = alt.X("value:Q", title=f"change of {MOST}", scale=alt.Scale(domain=reach, nice=False))
+        x = alt.X("value:Q", title=f"change in {MOST}", scale=alt.Scale(domain=reach, nice=False))
         chart = alt.Chart(data(rows))
-        low = alt.X("low:Q", title=f"change of {MOST}", scale=alt.Scale(domain=reach, nice=False))
+        low = alt.X("low:Q", title=f"change in {MOST}", scale=alt.Scale(domain=reach, nice=False))
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeDash=[3, 3]).encode(x=x)
         spans = chart.mark_rule(strokeWidth=2, color="#9b5de5").encode(x=low, x2="high:Q", y=y)
         points = chart.mark_point(filled=True, size=70, color="#9b5de5", opacity=1).encode(x=x, y=y)
         facets.append(sized(layered(zero, spans, points), LOOK, 150, METHOD_NAMES[method]))
-    caption = f"Change of {MOST} by training, mean over {SEEDS} worlds with 95% interval."
+    caption = f"Change in {MOST} by training, mean over {SEEDS} worlds with 95% interval."
     said = "; ".join(f"{cell.method} {cell.name} {cell.change[MOST].value:+.3f}" for cell in cells)
     return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(facets), LOOK)
 
@@ -117,11 +117,11 @@ def world_figure(leash: LeashWorld) -> Figure:
     traces = dict(CURVES.values())
     facet = sized(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], LOOK), y)), LOOK, 300)
     title = "Can pass@1 rise while pass@k falls, and could the tilt have done it?"
-    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_words(leash), (facet,), LOOK)
+    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_text(leash), (facet,), LOOK)
 
 
 def tail_miss_figure(seed: int) -> Figure:
-    """How often a group learns without the rare way, by its size: the formula, and simulated groups as points."""
+    """How often a group learns without the rare solution, by its size: the formula, and simulated groups as points."""
     sizes = [2**power for power in range(1, 11)]
     rng = np.random.default_rng([seed, 11])
     fine = sorted({round(2 ** (power / 8)) for power in range(8, 81)})
@@ -131,18 +131,18 @@ def tail_miss_figure(seed: int) -> Figure:
         for size in fine
     ]
     points: list[Row] = [
-        {"k": size, "who": f"mass {tau:g}", "value": rounded(simulated(tau, RATE, size, GROUPS, rng))}
+        {"k": size, "who": f"mass {tau:g}", "value": rounded(simulate_tail_miss(tau, RATE, size, GROUPS, rng))}
         for tau in RARE
         for size in sizes
     ]
-    y = alt.Y("value:Q", title="groups that learn and miss it", scale=alt.Scale(domain=[0, 1], nice=False))
+    y = alt.Y("value:Q", title="active groups that miss it", scale=alt.Scale(domain=[0, 1], nice=False))
     axis = alt.Axis(values=sizes, format="d")
     scale = alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]], nice=False)
     x = alt.X("k:Q", title="N, rollouts in a group", axis=axis, scale=scale)
     traces: dict[str, Trace] = {f"mass {tau:g}": (colour, [1, 0]) for tau, colour in RARE.items()}
     facet = sized(layered(*_series(rows, traces, x, y, points)), LOOK, 300)
-    title = "How often does a group learn without having seen the rare way?"
-    caption = f"Success rate {RATE:g}; lines are the formula, points {GROUPS:,} simulated groups each."
+    title = "How often does a group learn without drawing the rare solution?"
+    caption = f"Success rate {RATE:g}; lines: the formula, points: {GROUPS:,} simulated groups each."
     peak = "; ".join(f"mass {tau:g}: {tail_miss(tau, RATE, 8):.2f} at N = 8" for tau in RARE)
     return Figure("tail-miss", title, caption, peak, (facet,), LOOK)
 
@@ -150,8 +150,8 @@ def tail_miss_figure(seed: int) -> Figure:
 def _course(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
-        for place, step in list(enumerate(cell.step_S))[::THIN]:
-            average = mean(cell.course[name][:, place])
+        for index, step in list(enumerate(cell.step_S))[::THIN]:
+            average = mean(cell.course[name][:, index])
             low, high = max(average.low, 0.0), min(average.high, 1.0)
             ends = {"low": rounded(low), "high": rounded(high)}
             rows.append({"k": int(step), "who": name, "value": rounded(average.value)} | ends)

@@ -110,6 +110,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
     tilted = []
     for i in range(seeds):
         world, rng = world_of_seed(seed, i)
+        # Finite and infinite groups start from the same world and features; only the rollouts draw from rng after that.
         policy = start(world, is_shared, rng)
         trained = train(policy, world, recipe, rng, MEASURED)
         histories.append(trained)
@@ -121,6 +122,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         "answers kept": np.array([history.answers_retained_S for history in histories]),
         "entropy": np.array([history.entropy_S for history in histories]),
     }
+    # cells differ in speed: besides the end of training they are compared where pass@1 first reaches the same target
     most, there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
     change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
     return Mechanism(
@@ -138,7 +140,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         },
         matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[there_N]),
         matched_seeds=int(there_N.sum()),
-        fell=int((change[most] < -1e-9).sum()),
+        fell=int((change[most] < -1e-9).sum()),  # a smaller fall is rounding
         step_S=histories[0].step_S,
         course=course,
     )
@@ -157,7 +159,7 @@ def effects(cells: list[Mechanism]) -> list[Effect]:
         weights = {
             "finite groups": {"neither": -0.5, "finite groups": 0.5, "shared parameters": -0.5, "both": 0.5},
             "shared parameters": {"neither": -0.5, "finite groups": -0.5, "shared parameters": 0.5, "both": 0.5},
-            "only together": {"neither": 1.0, "finite groups": -1.0, "shared parameters": -1.0, "both": 1.0},
+            "interaction": {"neither": 1.0, "finite groups": -1.0, "shared parameters": -1.0, "both": 1.0},
         }
         for name, weight in weights.items():
             on = {
@@ -191,6 +193,7 @@ def _student(freedom: int) -> float:
 def _first_at_target(pass_NS: Float) -> tuple[NDArray[np.bool_], Integer]:
     """Which seeds get to the target, and the moment when each first does."""
     at_NS = pass_NS >= TARGET
+    # argmax of a row without any is 0: such seeds are masked by the first array
     return np.asarray(at_NS.any(axis=1)), np.asarray(at_NS.argmax(axis=1))
 
 
@@ -252,6 +255,7 @@ def leash(seed: int = 0) -> LeashWorld:
     tilted_XY = tilt(world, beta)
     rates = {"base": base_X, "trained": trained_X, "tilt": success_rates(tilted_XY, world.correct_XY)}
     curves = {name: pass_at_k(rate_X, CURVE_BUDGETS) for name, rate_X in rates.items()}
+    # no shrinkage (C.4): every tilt, not only the matched one, has pass@k at or above the base
     fall = max(float((curves["base"] - pass_at_k(tilted_rates(base_X, b), CURVE_BUDGETS)).max()) for b in BETAS)
     return LeashWorld(
         world=world,

@@ -64,7 +64,7 @@ class SharedPolicy:
 
 
 def tabular(world: TheoryWorld) -> TabularPolicy:
-    """The base of a world as a table."""
+    """The base of a world as a tabular policy."""
     return TabularPolicy(logits_of(world.base_XY))
 
 
@@ -97,6 +97,7 @@ def logits_of(probability_XY: Float) -> Float:
 
 def softmax(logit_XY: Float) -> Float:
     """Probabilities of logits; exactly 0 where a logit is -inf."""
+    # every problem has an answer of positive probability (TheoryWorld checks it), so the maximum is finite
     mass_XY = np.exp(logit_XY - logit_XY.max(axis=-1, keepdims=True))
     out: Float = mass_XY / mass_XY.sum(axis=-1, keepdims=True)
     return out
@@ -152,6 +153,7 @@ def slope(method: str, share_XY: Float, probability_XY: Float, correct_XY: Flags
     infinitely large groups. With a baseline that is the group's own mean the last term vanishes: the logit of an
     answer that nobody drew does not move, only its probability does, through the others.
     """
+    # d/dlogit_y of sum_j w_j log pi_j is w_y - pi_y sum_j w_j, with w = share * advantage.
     mean_X1 = np.where(correct_XY, share_XY, 0.0).sum(axis=1, keepdims=True)
     push_XY = share_XY * METHODS[method](correct_XY, np.minimum(mean_X1, 1.0))
     out: Float = push_XY - probability_XY * push_XY.sum(axis=1, keepdims=True)
@@ -207,7 +209,7 @@ def matched_beta(world: TheoryWorld, pass_at_1: float) -> float:
     low, high = 0.0, 1.0
     while tilted_rates(rate_X, high).mean() < pass_at_1:
         low, high = high, 2 * high
-        if high > 1e4:
+        if high > 1e4:  # the target is within rounding of the limit
             return float("inf")
     for _ in range(60):
         middle = (low + high) / 2

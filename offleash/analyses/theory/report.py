@@ -1,4 +1,4 @@
-"""What `offleash theory` found, as tables, text and JSON."""
+"""The results of `offleash theory` as tables, text and JSON."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def show_theory(console: Console, report: TheoryReport) -> None:
     console.print(_statements(report.statements))
     console.print(_mechanisms(report.mechanisms))
     console.print(_effects(report.effects))
-    console.print(Text(leash_words(report.leash)))
+    console.print(Text(leash_text(report.leash)))
     console.print(Text(""))
     console.print(Text(finding(report), style="bold"))
 
@@ -55,12 +55,12 @@ def finding(report: TheoryReport) -> str:
     sentences = [f"{_rulings(report)} (random worlds, seed {report.seed})."]
     if fell:
         sentences.append(
-            f"{MOST} ended significantly below the base's with {_named(fell)} (95% intervals over {SEEDS} worlds)."
+            f"{MOST} ended significantly below the base with {_named(fell)} (95% intervals over {SEEDS} worlds)."
         )
     else:
-        sentences.append(f"{MOST} ended significantly below the base's in no cell of the table.")
+        sentences.append(f"{MOST} ended significantly below the base in no cell of the table.")
     if later:
-        sentences.append(f"It was below on the way, when pass@1 had reached {TARGET}, also with {_named(later)}.")
+        sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
     if stayed:
         sentences.append(f"It never fell significantly with {_named(stayed)}.")
     return " ".join([*sentences, *_answers_lost(report)])
@@ -70,11 +70,11 @@ def _answers_lost(report: TheoryReport) -> list[str]:
     """What the tilt does to pass@k, and what training does to single answers, even without either mechanism."""
     sentences = ["The tilt lowers it nowhere."] if report.leash.best_fall < TINY else []
     kept = [cell.after["answers kept"].value for cell in report.mechanisms]
-    lost = f"Of the correct answers above epsilon training lost {1 - max(kept):.0%} to {1 - min(kept):.0%}"
+    lost = f"Of the correct answers above epsilon, training lost {1 - max(kept):.0%} to {1 - min(kept):.0%}"
     if all(cell.after["answers kept"].high < 1 for cell in report.mechanisms if not (cell.finite or cell.shared)):
         lost += (
-            ", also with infinite groups and a table: the gradient of a softmax favours what is already likely, and "
-            "the tilt does not"
+            ", even with infinite groups and a tabular policy: the gradient of a softmax favours what is already "
+            "likely, and the tilt does not"
         )
     return [*sentences, f"{lost}."]
 
@@ -87,7 +87,7 @@ def _rulings(report: TheoryReport) -> str:
         f"{only} hold{'s' if only == 1 else ''} only under a condition",
         f"{fails} fail{'s' if fails == 1 else ''}",
     )
-    return f"Of {len(report.statements)} statements {parts[0]}, {parts[1]} and {parts[2]}"
+    return f"Of {len(report.statements)} statements, {parts[0]}, {parts[1]} and {parts[2]}"
 
 
 def theory_document(report: TheoryReport) -> list[Json]:
@@ -100,23 +100,28 @@ def theory_document(report: TheoryReport) -> list[Json]:
     return [encode({**claim, "seed": report.seed}) for claim in claims]
 
 
-def leash_words(leash: LeashWorld) -> str:
+def leash_text(leash: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
-    place = leash.k_K.index(LARGE)
+    large = leash.k_K.index(LARGE)
     base, trained, tilt = (leash.curves[name] for name in ("base", "trained", "tilt"))
     answers = leash.trained[Level.ANSWER]
-    rise, fall = trained[0] - base[0], base[place] - trained[place]
-    happened = "pass@1 rises and pass@k falls" if rise > 0 and fall > 0 else "no world of the table shows the crossing"
+    rise, fall = trained[0] - base[0], base[large] - trained[large]
+    crossed = rise > 0 and fall > 0
+    head = (
+        "A world where pass@1 rises and pass@k falls"
+        if crossed
+        else "No world in the table shows the crossing; the last one"
+    )
     sentences = [
-        f"A world where {happened} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
-        f"{trained[0]:.3f}, pass@{LARGE} {base[place]:.3f} -> {trained[place]:.3f}. The tilt of the same pass@1 "
-        f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[place]:.3f}, and no beta from 0 to infinity lowers pass@k "
+        f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
+        f"{trained[0]:.3f}, pass@{LARGE} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
+        f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers pass@k "
         f"at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
-        f"above epsilon = {EPSILON:.3g} training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
+        f"above epsilon = {EPSILON:.3g}, training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
     if leash.smallest.smallest is not None:
         sentences.append(
-            f"The smallest such world that a search found ({leash.smallest.refuting} of {leash.smallest.tried} random "
+            f"The smallest such world found by search ({leash.smallest.refuting} of {leash.smallest.tried} random "
             f"worlds; shared parameters, infinite groups): {leash.smallest.smallest}."
         )
     return " ".join(sentences)
@@ -165,9 +170,9 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
             )
     base = cells[0].before
     title = (
-        f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, a table or "
-        f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {MOST} {base[MOST].value:.3f}: shown "
-        f"is the change of {MOST} at the end, in how many worlds it fell, and its change when pass@1 was at {TARGET}. "
+        f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, tabular or "
+        f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {MOST} {base[MOST].value:.3f}. Shown: "
+        f"the change in {MOST} at the end, in how many worlds it fell, and its change when pass@1 reached {TARGET}. "
         f"Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
     )
     return Group(Text(title, style="bold"), table)
@@ -175,8 +180,8 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
 
 def _effects(effects: Sequence[Effect]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("what is added by", MOST, "problems kept", "answers kept"):
-        table.add_column(head, justify="left" if head.startswith("what") else "right", no_wrap=True)
+    for head in ("effect of", MOST, "problems kept", "answers kept"):
+        table.add_column(head, justify="left" if head == "effect of" else "right", no_wrap=True)
     for method in dict.fromkeys(effect.method for effect in effects):
         table.add_row(Text(METHOD_NAMES[method], style="bold"))
         for effect in (each for each in effects if each.method == method):
@@ -205,10 +210,10 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
     change = cell.change[MOST]
     added = {effect.name: effect.on for effect in effects if effect.method == cell.method}
     return {
-        "statement": f"{MOST} ends below the base's with {METHOD_NAMES[cell.method]}, {cell.name}",
+        "statement": f"{MOST} ends below the base with {METHOD_NAMES[cell.method]}, {cell.name}",
         "verdict": Ruling.HOLDS if change.high < 0 else Ruling.FAILS if change.low >= 0 else UNRESOLVED,
-        "evidence": f"change {change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}] over {SEEDS} worlds, of which "
-        f"it fell in {cell.fell}",
+        "evidence": f"change {change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}] over {SEEDS} worlds; it "
+        f"fell in {cell.fell} of them",
         "method": cell.method,
         "mechanism": cell.name,
         "finite_groups": cell.finite,
@@ -224,18 +229,18 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
             "worlds": cell.matched_seeds,
         },
         "fell": cell.fell,
-        "added_by": added.get(cell.name) or added.get("only together" if cell.finite and cell.shared else ""),
+        "added_by": added.get(cell.name) or added.get("interaction" if cell.finite and cell.shared else ""),
     }
 
 
 def _leash_document(leash: LeashWorld) -> Json:
-    place, smallest = leash.k_K.index(LARGE), leash.smallest
+    large, smallest = leash.k_K.index(LARGE), leash.smallest
     base, trained = leash.curves["base"], leash.curves["trained"]
-    crossed = trained[0] > base[0] and trained[place] < base[place] and leash.best_fall < TINY
+    crossed = trained[0] > base[0] and trained[large] < base[large] and leash.best_fall < TINY
     return {
         "statement": "pass@1 can rise while pass@k falls, in a world where the tilt alone could not have done it",
         "verdict": Ruling.HOLDS if crossed else Ruling.FAILS,
-        "evidence": leash_words(leash),
+        "evidence": leash_text(leash),
         "world": leash.seed,
         "beta": leash.beta,
         "epsilon": EPSILON,

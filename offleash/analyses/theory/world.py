@@ -192,10 +192,10 @@ def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integ
     below_XY = np.cumsum(probability_XY, axis=1)
     row_X1 = np.arange(problems)[:, None]
     at_XN = rng.random((problems, samples)) * below_XY[:, -1:] + row_X1
-    place_XN = np.searchsorted((below_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
+    index_XN = np.searchsorted((below_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
     # rounding may point before the first answer that is given, or past the last
     first_X, last_X = given_XY.argmax(axis=1), answers - 1 - given_XY[:, ::-1].argmax(axis=1)
-    answer_XN: Integer = np.clip(place_XN - row_X1 * answers, first_X[:, None], last_X[:, None])
+    answer_XN: Integer = np.clip(index_XN - row_X1 * answers, first_X[:, None], last_X[:, None])
     return answer_XN
 
 
@@ -219,7 +219,7 @@ def simulate(
     """
     first = samples if head is None else head
     if not 1 <= first <= samples:
-        raise OffleashError(f"A head of {first} samples needs at least as many drawn, and at least 1; found {samples}.")
+        raise OffleashError(f"head must be from 1 to the number of samples; found {first} of {samples}.")
     if not policies:
         raise OffleashError("Name at least one policy to draw from.")
     answer_RXN = np.stack(

@@ -27,11 +27,12 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     detail, labels = subject.detail, run_names(subject.comparison, look)
     histograms = {side: _histogram(detail.rate_PR[:, r]) for side, r in SIDES.items()}
     rows: list[Row] = [
-        {"run": labels[side], "problems": int(problems), "share": _share(b)} | _place(b, r)
+        {"run": labels[side], "problems": int(problems), "share": _bin_label(b)} | _bar_ends(b, r)
         for side, r in SIDES.items()
         for b, problems in enumerate(histograms[side])
         if problems
     ]
+    # both runs share one axis: side by side they are only comparable at the same scale
     top = max(1.0, 1.05 * max(float(part.max()) for part in histograms.values()))
     axis = alt.Axis(values=[NEVER, 0, 0.2, 0.4, 0.6, 0.8, 1, ALWAYS], labelExpr=WORDS, labelOverlap=False, grid=False)
     scale = alt.Scale(domain=[NEVER - 1.6 * HALF, ALWAYS + 1.6 * HALF], nice=False)
@@ -42,7 +43,7 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         alt.Chart(data(rows))
         .mark_rect(strokeWidth=0.8)
         .encode(
-            x=alt.X("from:Q", title="share of a problem's samples that are right", axis=axis, scale=scale),
+            x=alt.X("from:Q", title="share of a problem's samples that are correct", axis=axis, scale=scale),
             x2="to:Q",
             y=alt.Y(
                 "problems:Q",
@@ -55,15 +56,17 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
             stroke=alt.Stroke("run:N", scale=run_scale(labels, look), legend=several),
             tooltip=[
                 alt.Tooltip("run:N"),
-                alt.Tooltip("share:N", title="share that is right"),
+                alt.Tooltip("share:N", title="share correct"),
                 alt.Tooltip("problems:Q"),
             ],
         )
     )
-    return Figure("accuracy", "How often is each problem solved?", *_words(subject, histograms), (sized(bars, look),))
+    return Figure(
+        "accuracy", "How often is each problem solved?", *_caption_and_alt(subject, histograms), (sized(bars, look),)
+    )
 
 
-def _place(b: int, r: int) -> Row:
+def _bar_ends(b: int, r: int) -> Row:
     """From where to where a bar stands: the run before on the left half of a bin, the run after on the right."""
     middle = NEVER if b == 0 else ALWAYS if b == BINS + 1 else (b - 0.5) / BINS
     start = middle - 0.84 * HALF * (1 - r)
@@ -73,31 +76,32 @@ def _place(b: int, r: int) -> Row:
 def _histogram(rate_P: Float) -> Float:
     """Exactly 0, ten equal bins, exactly 1."""
     inside = rate_P[(rate_P > 0) & (rate_P < 1)]
+    # bins are open on the left, (0, 0.1], ...; the tolerance keeps a rate of 3/10 out of the bin above 0.3
     bin_P = np.minimum(np.ceil(inside * BINS - 1e-9) - 1, BINS - 1).astype(np.int64)
     middle = np.bincount(np.maximum(bin_P, 0), minlength=BINS)
     return np.concatenate([[(rate_P == 0).sum()], middle, [(rate_P >= 1).sum()]]).astype(np.float64)
 
 
-def _share(b: int) -> str:
+def _bin_label(b: int) -> str:
     """What a bar covers, for its tooltip."""
     if b in (0, BINS + 1):
         return f"exactly {b // (BINS + 1)}"
     return f"above {(b - 1) / BINS:g}, up to {b / BINS:g}" if b < BINS else f"above {(b - 1) / BINS:g}, below 1"
 
 
-def _words(subject: FigureInput, histograms: dict[str, Float]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, histograms: dict[str, Float]) -> tuple[str, str]:
     """Caption and alternative text."""
     comparison, detail, (before, after) = subject.comparison, subject.detail, names(subject.comparison)
     read = (
-        f"How many problems {before} (pale) and {after} (full) solve in which share of their samples. The first and "
-        "last bars are problems solved in none and in all of the samples, those between ten equal steps"
+        f"Number of problems by the share of their samples that are correct, for {before} (light) and {after} (solid). "
+        "The first and last bars are problems solved in none and in all samples; between them are ten equal bins"
     )
-    meaning = "Where training only sharpens, problems move from the middle to both ends"
-    mislead = "Never solved means not in the samples drawn: rates below one in that number look like 0"
+    meaning = "If training only sharpens, problems move from the middle to both ends"
+    mislead = "None means none of the samples drawn: a success rate well below 1/n looks like 0"
     problems = counted(len(detail.tally), "problem")
     ends = "; ".join(
-        f"{name} solves {counted(histograms[side][0], 'problem')} never and {int(histograms[side][-1]):,} always, mean "
-        f"accuracy {detail.rate_PR[:, SIDES[side]].mean():.3f}"
+        f"{name} never solves {counted(histograms[side][0], 'problem')} and always solves "
+        f"{int(histograms[side][-1]):,}, mean accuracy {detail.rate_PR[:, SIDES[side]].mean():.3f}"
         for side, name in (("before", before), ("after", after))
     )
     return f"{read}. {meaning}. {mislead}. {problems}, {drawn(comparison)}.", f"Two histograms over {problems}: {ends}."

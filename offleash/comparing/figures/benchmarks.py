@@ -24,7 +24,7 @@ from offleash.render.figure import (
 from offleash.render.numbers import short_names
 from offleash.stats.intervals import Interval
 
-TITLE = "Is it the same on every benchmark?"
+TITLE = "Is the change the same on every benchmark?"
 MOST = 40  # benchmarks shown, those with most problems; the caption says how many are left out
 SHOWN = ("NSCR", "SRR", "NDR")
 HEADS = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
@@ -37,15 +37,18 @@ def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     comparison = subject.comparison
     if len(comparison.benchmarks) < 2:
         name = comparison.benchmarks[0].name if comparison.benchmarks else ""
-        only = f"all problems belong to one benchmark ({name})" if name else "the problems name no benchmark"
-        return Missing("benchmarks", TITLE, f"{only}; compare runs of several benchmarks, or logs that name them")
+        only = f"all problems belong to one benchmark ({name})" if name else "the problems have no benchmark name"
+        return Missing(
+            "benchmarks", TITLE, f"{only}; compare runs on several benchmarks, or logs that record the benchmark"
+        )
     lines = _lines(comparison, look)
     facets = tuple(_facet(metric, lines, look) for metric in SHOWN)
-    return Figure("benchmarks", TITLE, *_words(comparison), facets)
+    return Figure("benchmarks", TITLE, *_caption_and_alt(comparison), facets)
 
 
 def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
     """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
+    # the largest benchmarks are shown, in the order of their names so that they are easy to find
     kept = sorted(sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
     labels = short_names([part.name for part in kept], 16)
     lines = [
@@ -92,10 +95,11 @@ def _facet(
     size = alt.condition("datum.whole", alt.value(70 if look.paper else 130), alt.value(30 if look.paper else 60))
     shape = alt.condition("datum.whole", alt.value("diamond"), alt.value(METRIC_SHAPES["SRR"]))
     tips = [alt.Tooltip("benchmark:N"), alt.Tooltip("value:Q", title=metric)]
-    tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
+    tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, opacity=1, color=colour).encode(
         x="value:Q", size=size, shape=shape, tooltip=tips
     )
+    # SRR and NDR cannot be negative, so only NSCR has a line at no change
     layers: list[Chart] = [bars, points]
     if metric == "NSCR":
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
@@ -103,20 +107,19 @@ def _facet(
     return sized(layered(*layers), look, (12 if look.paper else 22) * len(lines))
 
 
-def _words(comparison: Comparison) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     """Caption and alternative text."""
     before, after = names(comparison)
     left = max(len(comparison.benchmarks) - MOST, 0)
     metrics = "; ".join(METRIC_WORDS[name] for name in SHOWN)
     read = (
-        "Each line is a benchmark with its number of problems; dots are values, bars their 95% intervals. "
-        f"Plots: {metrics}"
+        f"Each row is a benchmark with its number of problems; dots are estimates, bars 95% intervals. Plots: {metrics}"
     )
-    summary = "Diamonds: all problems pooled, where large benchmarks weigh more, and the mean, where all weigh the same"
+    summary = "Diamonds: all problems pooled, where large benchmarks weigh more, and the unweighted mean of benchmarks"
     few = f" The {left} smallest benchmarks are left out." if left else ""
     mislead = (
-        "With many benchmarks some intervals miss their true value by chance; small ones have wide intervals, and a "
-        "value without a dot is undefined"
+        "With many benchmarks some intervals miss the true value by chance; small benchmarks have wide intervals; "
+        "where there is no dot, the value is undefined"
     )
     caption = f"{read}. {summary}.{few} {mislead}. {basis(comparison)}"
     value = {

@@ -37,15 +37,13 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
     steps = subject.comparisons
     if len(steps) < 2:
-        return Missing(
-            "checkpoints", TITLE, "there is only one run after the first; name several checkpoints, in order"
-        )
+        return Missing("checkpoints", TITLE, "there is only one run after the first; pass several checkpoints in order")
     labels = short_names(
         [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
     )
     kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
     facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
-    return Figure("checkpoints", TITLE, *_words(subject, kinds), facets)
+    return Figure("checkpoints", TITLE, *_caption_and_alt(subject, kinds), facets)
 
 
 def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
@@ -64,11 +62,11 @@ def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], l
     """What the base and each checkpoint reach."""
     sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
     rows = [
-        _row(labels[place], place, kind, *_value(comparison, side, kind, budget))
-        for place, (comparison, side) in enumerate(sides)
+        _row(labels[position], position, kind, *_value(comparison, side, kind, budget))
+        for position, (comparison, side) in enumerate(sides)
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
-    title = "share of problems" if SHARE_REACHED in kinds else "chance of a correct sample"
+    title = "share of problems" if SHARE_REACHED in kinds else "pass@k"
     return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
 
 
@@ -78,6 +76,7 @@ def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[f
     at = np.flatnonzero(curve.k_K == budget)
     if at.size and kind != SHARE_REACHED:
         return float(curve.value_K[at[0]]), float(curve.low_K[at[0]]), float(curve.high_K[at[0]])
+    # an undetermined problem is neither reached nor missed; such a share has no interval of its own
     determined = change.problems - change.undetermined
     reached = change.P + (change.E if side == "after" else change.S)
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
@@ -88,24 +87,24 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
-            labels[place],
-            place,
+            labels[position],
+            position,
             METRIC_NAMES[name],
             comparison.change.value[name],
             comparison.change.interval[name].low,
             comparison.change.interval[name].high,
         )
         for name in RATIOS
-        for place, comparison in enumerate(steps, start=1)
+        for position, comparison in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
     return _facet(rows, labels, kinds, style, "ratio", look)
 
 
-def _row(label: str, place: int, kind: str, value: float, low: float, high: float) -> Row:
+def _row(label: str, position: int, kind: str, value: float, low: float, high: float) -> Row:
     """One point with its interval, as the figure holds it."""
     ends = {"low": rounded(low), "high": rounded(high)}
-    return {"run": label, "place": place, "kind": kind, "value": rounded(value)} | ends
+    return {"run": label, "place": position, "kind": kind, "value": rounded(value)} | ends
 
 
 def _facet(
@@ -126,35 +125,35 @@ def _facet(
     traces = {kind: (style[0][i], style[1][i]) for i, kind in enumerate(kinds)}
     chart = alt.Chart(data(rows)).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=several))
     bars = chart.mark_rule(strokeWidth=1 if look.paper else 1.5).encode(y=low, y2="high:Q")
-    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="what"), alt.Tooltip("value:Q")]
-    tips += [alt.Tooltip("low:Q", title="95% from"), alt.Tooltip("high:Q", title="95% to")]
+    tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="metric"), alt.Tooltip("value:Q")]
+    tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
     marked = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
     return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
 
 
-def _words(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     """Caption and alternative text."""
     steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
-    ratios = f"checkpoint against {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
+    ratios = f"checkpoint compared with {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
-        order = f"of {before} and of each checkpoint in the order named"
-        read = f"First plot: {_shown(steps, kinds)}, {order}. Second plot, each {ratios}"
+        order = f"for {before} and each checkpoint in the order given"
+        read = f"First plot: {_first_plot_text(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
     union_text = ""
     if union is not None and kinds:  # it counts problems
         each = ", ".join(f"{cell} {whole(round(value, 1))}" for cell, value in zip("PESO", union.each_k, strict=True))
         rule = "" if subject.comparison.change.rule is Rule.SEEN else ", rule seen"
-        union_text = f" All {union.checkpoints} checkpoints together, with {union.k:,} samples of each{rule}: {each}."
+        union_text = f" Union of all {union.checkpoints} checkpoints, {union.k:,} samples from each{rule}: {each}."
     mislead = "All points share the same problems and the same base, so their errors are correlated."
     values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
     caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {basis(steps[-1])}"
-    return caption, f"{len(steps)} checkpoints against {before}. {ratios_text}."
+    return caption, f"{len(steps)} checkpoints compared with {before}. {ratios_text}."
 
 
-def _shown(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
+def _first_plot_text(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
     """What the first plot shows."""
     if SHARE_REACHED in kinds:
         which = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"

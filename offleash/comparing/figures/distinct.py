@@ -1,4 +1,4 @@
-"""How many different answers k samples give, before and after.
+"""How many distinct answers k samples give, before and after.
 
 Both runs are rarefied to the same numbers of readable answers: a run with more of them would look more diverse.
 """
@@ -12,16 +12,17 @@ from offleash.render.figure import Figure, FigureFormat, Missing, Row, budget_ax
 from offleash.render.numbers import counted, short_number
 from offleash.stats.support_classes import AFTER, BEFORE
 
-TITLE = "How many different answers do k samples show?"
+TITLE = "How many distinct answers do k samples give?"
 SIDES = {"before": BEFORE, "after": AFTER}
 
 
 def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Mean number of different answers against k."""
+    """Mean number of distinct answers against k."""
     rarefied, comparison = subject.detail.distinct_KR, subject.comparison
     if rarefied is None:
         return Missing("distinct", TITLE, _reason(subject))
     k_K, mean_KR, _ = rarefied
+    # some room above the curves shows where the dotted line, every answer new, leaves them behind
     labels, top = run_names(comparison, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
         {"k": int(k), "run": labels[side], "answers": rounded(float(value))}
@@ -29,12 +30,12 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         for k, value in zip(k_K, mean_KR[:, r], strict=True)
     ]
     x, y = budget_axis(int(k_K[-1]), look), _number_axis(top)
-    tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="different answers")]
+    tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="distinct answers")]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
-    curves = [_all_new(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
+    curves = [_all_distinct_line(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
     facet = sized(layered(*curves), look)
-    return Figure("distinct", TITLE, *_words(subject), (facet,))
+    return Figure("distinct", TITLE, *_caption_and_alt(subject), (facet,))
 
 
 def _number_axis(top: float) -> alt.Y:
@@ -42,10 +43,10 @@ def _number_axis(top: float) -> alt.Y:
     ticks = [1, 2, 3, 5, 10, 20] if top < 30 else [10**power for power in range(8)]
     scale = alt.Scale(type="log", nice=False, domain=[1, top])
     axis = alt.Axis(values=[tick for tick in ticks if tick <= top], format=",d")
-    return alt.Y("answers:Q", title="different answers, mean", scale=scale, axis=axis)
+    return alt.Y("answers:Q", title="distinct answers (mean)", scale=scale, axis=axis)
 
 
-def _all_new(most: float) -> alt.Chart:
+def _all_distinct_line(most: float) -> alt.Chart:
     """The line on which every sample has an answer of its own."""
     ends: list[Row] = [{"k": 1, "answers": 1}, {"k": most, "answers": most}]
     line: alt.Chart = alt.Chart(data(ends)).mark_line(strokeDash=[2, 3], strokeWidth=1, color="#808080")
@@ -55,24 +56,24 @@ def _all_new(most: float) -> alt.Chart:
 def _reason(subject: FigureInput) -> str:
     """Why there is no figure, and what would make it possible."""
     if (subject.comparison.counted.tally.until_R > 0).any():
-        return "a run stopped early, so its answers are not a fair sample; draw without --until"
-    return "the runs keep no answers, or too few are readable; compare run folders or logs that keep them"
+        return "a run stopped early, so its answers are a biased sample; draw without --until"
+    return "the runs record no answers, or too few are readable; compare run folders or logs that record them"
 
 
-def _words(subject: FigureInput) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
     rarefied, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
     assert rarefied is not None, "checked by the caller"
     k_K, mean_KR, problems = rarefied
     most = int(k_K[-1])
     read = (
-        f"How many different readable answers k samples of a problem show, right and wrong ones alike, mean over "
-        f"{counted(problems, 'problem')} with at least {most:,} readable samples in both runs (rarefied: the mean over "
-        "all choices of k)"
+        "Number of distinct readable answers among k samples of a problem, correct or wrong, averaged over "
+        f"{counted(problems, 'problem')} with at least {most:,} readable samples in both runs (rarefied: averaged over "
+        "all subsets of k)"
     )
-    meaning = "On the dotted line every sample has a new answer; a curve that flattens has few answers left to show"
-    mislead = "Many different answers are not many right ones; unread samples count as no answer"
-    ends = f"at k = {most:,} {before} shows {short_number(mean_KR[-1, 0])} and {after} {short_number(mean_KR[-1, 1])}"
+    meaning = "On the dotted line every sample gives a new answer; where a curve flattens, few new answers are left"
+    mislead = "Many distinct answers are not many correct ones; unread samples do not count as answers"
+    ends = f"at k = {most:,} {before} gives {short_number(mean_KR[-1, 0])} and {after} {short_number(mean_KR[-1, 1])}"
     return f"{read}. {meaning}. {mislead}. {before} before, {after} after, {drawn(comparison)}.", (
-        f"Mean number of different answers over k from 1 to {most:,}: {ends}."
+        f"Mean number of distinct answers over k from 1 to {most:,}: {ends}."
     )

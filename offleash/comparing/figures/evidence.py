@@ -31,36 +31,34 @@ from offleash.stats.chance import lost_by_exchange
 from offleash.stats.support_classes import AFTER, BEFORE, Rule
 
 TITLE = "How strong is each loss and each gain?"
-SIGNIFICANT, OPEN = "significant (5% false discoveries)", "may be chance"
+SIGNIFICANT, OPEN = "significant (FDR 5%)", "may be chance"
 CHANCE = "unchanged model, resampled"
 FEWEST = 4  # bins shown, lest a figure of one bar fill the page
 FEW = 4  # problems of the tallest bar, up to which each is a tick: an axis of counts has no fractions
-HEADS = {"S": "S lost: solved before, never after", "E": "E gained: solved after, never before"}
+FACET_TITLES = {"S": "S lost: solved before, never after", "E": "E gained: solved after, never before"}
 
 
 def evidence(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Problems lost and gained, by the number of successes each rests on."""
     comparison = subject.comparison
-    reason = _missing(comparison)
+    reason = _missing_reason(comparison)
     if reason is not None:
         return Missing("evidence", TITLE, reason)
     rows = {"S": _rows(comparison, "S"), "E": _rows(comparison, "E")}
     bins = max(FEWEST, *(1 + int(str(row["bin"])) for part in rows.values() for row in part))
     most = max(_tallest(part) for part in rows.values())
     facets = tuple(_facet(cell, rows[cell], bins, most, look) for cell in ("S", "E"))
-    return Figure("evidence", TITLE, *_words(comparison, rows), facets)
+    return Figure("evidence", TITLE, *_caption_and_alt(comparison, rows), facets)
 
 
-def _missing(comparison: Comparison) -> str | None:
+def _missing_reason(comparison: Comparison) -> str | None:
     """Why there is no figure; None where there is one."""
     if comparison.tally.per is not Per.PROBLEM:
-        return f"per {comparison.tally.per.value} targets of one problem depend on each other; use --per problem"
+        return f"{comparison.tally.per.value}s of one problem are not independent; use --per problem"
     if comparison.change.rule is not Rule.SEEN:
-        return (
-            f"losses and gains are counted by their successes under the rule seen, not {comparison.change.rule.value!r}"
-        )
+        return f"this figure is defined for the rule seen, not {comparison.change.rule.value!r}; use --rule seen"
     if (comparison.tally.until_R > 0).any():
-        return "a run that stopped early has no count of successes to test against chance; draw without --until"
+        return "runs that stopped early have no fixed number of samples to test; draw without --until"
     return None
 
 
@@ -70,10 +68,12 @@ def _rows(comparison: Comparison, cell: str) -> list[Row]:
     correct_P2 = comparison.tally.head_PR[:, [side, other]]
     drawn_P2 = np.full_like(correct_P2, comparison.change.k)
     chance_P, total_P = lost_by_exchange(drawn_P2, correct_P2), correct_P2.sum(axis=1)
+    # S and E differ only in which run is `side`: both are a success there and none in the other run
     seen_P = (correct_P2[:, 0] > 0) & (correct_P2[:, 1] == 0)
     listed = set(comparison.evidence.lost if cell == "S" else comparison.evidence.gained)
     significant_P = seen_P & np.isin(comparison.tally.problem_P, sorted(listed) or [""])
-    expected_B, bin_P = _binned(total_P, chance_P), _bin(total_P)
+    expected_B, bin_P = _expected_by_bin(total_P, chance_P), _bin(total_P)
+    # bins end where neither a bar nor a diamond of at least 0.05 problems is left to see
     last = max(int(bin_P[seen_P].max(initial=0)), int(np.flatnonzero(expected_B >= 0.05).max(initial=0)))
     return [
         {
@@ -92,7 +92,7 @@ def _bin(total_P: Integer) -> Integer:
     return np.ceil(np.log2(np.maximum(total_P, 1))).astype(np.int64)
 
 
-def _binned(total_P: Integer, chance_P: Float) -> Float:
+def _expected_by_bin(total_P: Integer, chance_P: Float) -> Float:
     """Expected numbers by bin of total successes."""
     some_P = total_P > 0
     return np.bincount(_bin(total_P[some_P]), weights=chance_P[some_P], minlength=1).astype(np.float64)
@@ -104,24 +104,27 @@ def _label(b: int) -> str:
 
 
 def _tallest(rows: list[Row]) -> float:
+    """The height of the tallest bar or diamond."""
     return max(max(_value(row, SIGNIFICANT) + _value(row, OPEN), _value(row, CHANCE)) for row in rows)
 
 
 def _value(row: Row, name: str) -> float:
+    """A number of a row, whose values are typed as object because charts take any JSON."""
     return float(str(row[name]))
 
 
 def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureFormat) -> Chart:
     """Losses or gains: stacked bars, significant ones below, and a diamond for an unchanged model."""
     bars: list[Row] = [
-        {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": place}
+        {"successes": row["successes"], "kind": kind, "problems": row[kind], "place": index}
         for row in rows
-        for place, kind in enumerate((SIGNIFICANT, OPEN))
+        for index, kind in enumerate((SIGNIFICANT, OPEN))
         if row[kind]
     ]
     order = [_label(b) for b in range(bins)]
     axis = alt.Axis(labelAngle=-40 if bins > 5 else 0, labelOverlap=False, grid=False)
-    x = alt.X("successes:O", title="successes it rests on", scale=alt.Scale(domain=order), axis=axis)
+    x = alt.X("successes:O", title="successes of the run that solved it", scale=alt.Scale(domain=order), axis=axis)
+    # losses and gains share one scale, so that their bars can be compared across the two facets
     top = alt.Scale(domain=[0, max(1.0, most * 1.06)], nice=True)
     whole = alt.Axis(format="d", tickCount=5) if most > FEW else alt.Axis(format="d", values=list(range(FEW + 1)))
     y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
@@ -139,20 +142,20 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     )
     tips = [alt.Tooltip("successes:O"), alt.Tooltip("problems:Q", title=CHANCE)]
     marked = chance.encode(x=x, y="problems:Q", shape=shape, tooltip=tips)
-    return sized(layered(bar, marked), look, title=HEADS[cell])
+    return sized(layered(bar, marked), look, title=FACET_TITLES[cell])
 
 
-def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:
     """Caption and alternative text."""
     (before, after), null, evidence = names(comparison), comparison.evidence.null, comparison.evidence
     read = (
-        f"Problems that only one run solved, by how often it did so in {comparison.change.k:,} samples: lost "
-        f"ones were solved by {before} and never by {after}, gained ones the other way round"
+        f"Problems that only one of the runs solved, by its number of successes in {comparison.change.k:,} samples: "
+        f"lost problems were solved by {before} and never by {after}, gained ones the other way round"
     )
-    significant = "Full bars: significant losses or gains, about 5% of which are expected to be false discoveries"
+    significant = "Solid bars: significant losses or gains, of which at most 5% are expected to be false discoveries"
     chance = (
-        "Diamonds: what resampling an unchanged model would show: every problem with that many successes in both runs "
-        "together, times the chance that all of them fall to one run"
+        "Diamonds: the number expected when an unchanged model is resampled, which is the sum over all problems with "
+        "that many successes in total of the chance that they all fall in this run"
     )
     bound = ""
     if evidence.losses_at_least is not None:
@@ -167,6 +170,6 @@ def _words(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str
     parts = []
     for cell, word in (("S", "lost"), ("E", "gained")):
         sure, unsure = (int(sum(_value(row, kind) for row in rows[cell])) for kind in (SIGNIFICANT, OPEN))
-        expected = "" if null is None else f"; an unchanged model: {getattr(null, f'expected_{cell}'):.1f}"
+        expected = "" if null is None else f"; expected for an unchanged model: {getattr(null, f'expected_{cell}'):.1f}"
         parts.append(f"{counted(sure + unsure, 'problem')} {word}, {sure} of them significant{expected}")
     return caption, f"Bars by number of successes. {'. '.join(parts)}.{bound}"

@@ -8,16 +8,16 @@ from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, lay
 from offleash.render.numbers import counted, odds, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
-TITLE = "How much of what is reached could be guessing?"
-CORRECT, GUESS = "a correct sample among all drawn", "of these, no more often than a guess"
+TITLE = "How much of the support could be guessing?"
+CORRECT, GUESS = "at least one correct sample", "of these, no better than guessing"
 COLOURS = {CORRECT: "#2383c4", GUESS: "#c44e00"}
 FILLS = {CORRECT: 0.35, GUESS: 1.0}
 SIDES = {"before": BEFORE, "after": AFTER}
 FLOORS = {
-    "given": "The floor of a problem is the given chance that a blind guess is accepted",
+    "given": "The guess floor of a problem is the given chance that a blind guess is correct",
     "problem-blind": (
-        "The floor of a problem is the share of the wrong answers to other problems that would be correct here: "
-        "how often a model that does not read the question would be correct"
+        "The guess floor of a problem is the share of the wrong answers to other problems that would be correct here: "
+        "how often a model that ignores the question would be correct"
     ),
 }
 
@@ -27,17 +27,18 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     comparison = subject.comparison
     if comparison.guessing.floor is None:
         return Missing(
-            "guessing", TITLE, comparison.guessing.reason or "there are no guess floors; give one with --guess RATE"
+            "guessing", TITLE, comparison.guessing.reason or "no guess floor is known; set one with --guess RATE"
         )
     labels, bars = run_names(comparison, look), _bars(subject)
     rows: list[Row] = [
-        {"run": labels[side], "what": what, "problems": bars[side][what], "place": place}
+        {"run": labels[side], "what": what, "problems": bars[side][what], "place": index}
         for side in SIDES
-        for place, what in enumerate((CORRECT, GUESS))
+        for index, what in enumerate((CORRECT, GUESS))
     ]
     kinds, step = [CORRECT, GUESS], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
     fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
+    # the room to the right is for the number at the end of each bar
     most = max(1.0, 1.15 * max(bars[side][CORRECT] for side in SIDES))
     several = legend(kinds, look, 1, symbol="square")
     limit = 90 if look.paper else 130
@@ -45,7 +46,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         x=alt.X(
             "problems:Q",
             title="problems, over all samples drawn",
-            stack=None,
+            stack=None,  # guess-support is part of the longer bar, not added to it
             scale=alt.Scale(domain=[0, most], nice=False),
             axis=alt.Axis(format="d", tickMinStep=1, tickCount=6),
         ),
@@ -58,7 +59,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("what:N", title="what"), alt.Tooltip("problems:Q")],
     )
     number = chart.mark_text(align="left", dx=4).encode(text=alt.Text("problems:Q", format=",d"))
-    return Figure("guessing", TITLE, *_words(subject, bars), (sized(layered(bar, number), look, 2 * step),))
+    return Figure("guessing", TITLE, *_caption_and_alt(subject, bars), (sized(layered(bar, number), look, 2 * step),))
 
 
 def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
@@ -70,7 +71,7 @@ def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     }
 
 
-def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, str]:
     """Caption and alternative text."""
     comparison, guessing, run_name = (
         subject.comparison,
@@ -79,26 +80,24 @@ def _words(subject: FigureInput, bars: dict[str, dict[str, int]]) -> tuple[str, 
     )
     floor = FLOORS.get(guessing.floor or "", "")
     tested = "; ".join(
-        f"{run_name[side]}: {counted(guessing.tested.get(side, 0), 'problem')} with a floor, typically "
-        f"{odds(guessing.typical.get(side, float('nan')))}"
+        f"{run_name[side]}: {counted(guessing.tested.get(side, 0), 'problem')} with a floor, median "
+        f"{odds(guessing.median_floor.get(side, float('nan')))}"
         for side in SIDES
     )
     read = (
-        "Pale bars: problems with at least one correct sample among all n that were drawn, whatever k and the rule. "
-        "Full bars: guess-support, which are correct no more often than their floor explains (binomial test over all "
-        "n samples, 5%)"
+        "Light bars: problems with at least one correct sample among all n drawn, regardless of k and the rule. "
+        "Solid bars: guess-support, problems solved no more often than their guess floor explains (binomial test over "
+        "all n samples, 5%)"
     )
     without = ""
     if guessing.without is not None:
         left = ", ".join(f"{cell} {whole(getattr(guessing.without, cell))}" for cell in ("P", "E", "S", "O"))
         at = f"k = {guessing.without.k:,}, rule {guessing.without.rule.value}"
         without = f" Without guess-support, {at}: {left} ({CELLS})."
-    mislead = (
-        "A problem above its floor was not necessarily solved by reasoning, and one without a floor cannot be tested."
-    )
+    mislead = "A problem above its floor was not necessarily solved by reasoning; one without a floor cannot be tested."
     summary = "; ".join(
         f"{run_name[side]} has a correct sample on {counted(bars[side][CORRECT], 'problem')}, {bars[side][GUESS]:,} of "
-        "them no more often than a guess"
+        "them no better than guessing"
         for side in SIDES
     )
     return f"{read}. {floor} ({tested}).{without} {mislead} {basis(comparison)}", f"Over all samples drawn: {summary}."

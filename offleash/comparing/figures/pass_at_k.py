@@ -38,7 +38,10 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     most = int(comparison.curves["before"].k_K[-1])
     top = share_top([comparison.curves[side].band_high_K.max() for side in labels])
     scale = alt.Scale(domain=[0, top], nice=False)
-    x, y, low = budget_axis(most, look), *(alt.Y(f, title=_name(comparison), scale=scale) for f in ("value:Q", "low:Q"))
+    x, y, low = (
+        budget_axis(most, look),
+        *(alt.Y(f, title=_curve_name(comparison), scale=scale) for f in ("value:Q", "low:Q")),
+    )
     tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
     marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
@@ -46,12 +49,12 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
     facet = sized(layered(*_crossing(comparison, look), *curves), look)
     return Figure(
-        "passes", f"How often does one of k samples reach a {unit(comparison, False)}?", *_words(comparison), (facet,)
+        "passes", f"How often do k samples reach a {unit(comparison, False)}?", *_caption_and_alt(comparison), (facet,)
     )
 
 
 # fields of a tooltip and their titles
-_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band from", "high:Q": "band to"}
+_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band low", "high:Q": "band high"}
 
 
 def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
@@ -64,7 +67,7 @@ def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
     ]
 
 
-def _name(comparison: Comparison) -> str:
+def _curve_name(comparison: Comparison) -> str:
     """What the curves show: per answer a share of targets is not called pass@k."""
     return "pass@k" if comparison.tally.per is Per.PROBLEM else f"share of {unit(comparison)} reached"
 
@@ -80,7 +83,7 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
-    place = alt.value(5 if late else look.height - 9 - font)
+    label_y = alt.value(5 if late else look.height - 9 - font)
     rule, start = budget_axis(cross.most, look), budget_axis(cross.most, look, "from:Q")
     end = start if late else budget_axis(cross.most, look, "to:Q")
     return [
@@ -92,32 +95,33 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
             align="right" if late else "left",
             dx=-6 if late else 6,
             baseline="top" if late else "bottom",
-        ).encode(x=end, y=place, text="crossing:N"),
+        ).encode(x=end, y=label_y, text="crossing:N"),
     ]
 
 
-def _words(comparison: Comparison) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     """Caption and alternative text."""
     before, after = names(comparison)
     value = {side: comparison.curves[side].value_K for side in ("before", "after")}
-    most, name = int(comparison.curves["before"].k_K[-1]), _name(comparison)
+    most, name = int(comparison.curves["before"].k_K[-1]), _curve_name(comparison)
     target = unit(comparison, False)
-    what = f"{name}: the chance that at least one of k samples of a {target} is correct, mean over {target}s"
-    how = "For k below the number drawn it is the mean over all choices of k samples, so their order does not matter"
-    bands = "A band contains the whole curve with 95% confidence (problems resampled)"
+    hit = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
+    what = f"{name}: the chance that at least one of k samples {hit}, averaged over {target}s"
+    how = "For k below the number drawn it is averaged over all subsets of k samples, so their order does not matter"
+    bands = "A band contains the whole curve with 95% confidence (bootstrap over problems)"
     mislead = (
-        "Two bands may overlap although the difference is significant, since both runs answer the same problems; "
-        f"and nothing is known beyond k = {most:,}."
+        "The bands may overlap even where the difference is significant, because both runs share the same problems; "
+        f"nothing is known beyond k = {most:,}."
     )
-    caption = f"{what}. {how}. {bands}. {_crossed(comparison)} {mislead} {basis(comparison)}"
+    caption = f"{what}. {how}. {bands}. {_crossing_text(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
         for i, k in ((0, 1), (-1, most))
     )
-    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossed(comparison)}"
+    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossing_text(comparison)}"
 
 
-def _crossed(comparison: Comparison) -> str:
+def _crossing_text(comparison: Comparison) -> str:
     """The crossing in a sentence, or why none is drawn."""
     cross, (before, _) = comparison.crossing, names(comparison)
     if cross.k is None:
@@ -126,7 +130,7 @@ def _crossed(comparison: Comparison) -> str:
     ends = ", ".join(cross.ends())
     if not cross.resolved:
         return (
-            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but its 95% interval [{ends}] extends "
-            "beyond what was drawn."
+            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but the 95% interval [{ends}] extends "
+            "beyond the budgets drawn."
         )
     return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."

@@ -31,7 +31,7 @@ from offleash.stats.chance import LEVEL, chance_region
 from offleash.stats.support_classes import AFTER, BEFORE
 
 ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
-SUREST = 6  # -log10 p from which dots grow no more
+MAX_LOG_P = 6  # -log10 p at which dots reach their largest size
 MANY = 1000  # problems from which less of each text is kept
 GOLDEN = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)
 STEPS = 60  # places at which the edge of the chance region is worked out
@@ -49,16 +49,17 @@ class Frame:
 
     @property
     def decades(self) -> float:
+        """Powers of ten between the smallest rate shown and 1."""
         return -log10(self.least)
 
 
 def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
-    """Rate after against rate before, one dot a problem."""
+    """Success rate after against success rate before, one dot per problem."""
     detail = subject.detail
     frame = _frame(detail)
     layers = [*_region(detail, frame), *_rules(frame), _dots(detail, frame, look)]
     facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
-    return Figure("plane", "Which problems gained, and which were lost?", *_words(subject), (facet,))
+    return Figure("plane", "Which problems were gained, and which were lost?", *_caption_and_alt(subject), (facet,))
 
 
 def _frame(detail: ProblemDetail) -> Frame:
@@ -83,12 +84,14 @@ def _axis(frame: Frame, title: str) -> tuple[alt.Axis, alt.Scale, str]:
 
 
 def _x(frame: Frame, field: str = "x:Q") -> alt.X:
-    axis, scale, title = _axis(frame, "rate before: share of samples that are right")
+    """The axis of rates before."""
+    axis, scale, title = _axis(frame, "success rate before")
     return alt.X(field, axis=axis, scale=scale, title=title)
 
 
 def _y(frame: Frame, field: str = "y:Q") -> alt.Y:
-    axis, scale, title = _axis(frame, "rate after")
+    """The axis of rates after, of the same length: the diagonal must be where both rates are equal."""
+    axis, scale, title = _axis(frame, "success rate after")
     return alt.Y(field, axis=axis, scale=scale, title=title)
 
 
@@ -98,9 +101,10 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     labels = [f"{CLASS_NAMES[name]} {int((detail.class_P == name).sum()):,}" for name in present]
     columns = _columns(detail, frame)
     several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
+    # dots shrink with the number of problems, between what can still be clicked and what hides its neighbours
     size = float(np.clip(6000 / max(len(detail.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
     tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}
-    tips |= {"old": "right before", "new": "right after", "p": "p, rate changed"}
+    tips |= {"old": "correct before", "new": "correct after", "p": "p (rate changed)"}
     dots = (
         alt.Chart(data([columns]))
         .transform_flatten(list(columns))
@@ -115,7 +119,7 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
             shape=alt.Shape(
                 "cls:N", scale=alt.Scale(domain=present, range=[SHAPES[c] for c in present]), legend=several
             ),
-            size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, SUREST], range=[size, 4 * size]), legend=None),
+            size=alt.Size("sure:Q", scale=alt.Scale(domain=[0, MAX_LOG_P], range=[size, 4 * size]), legend=None),
             tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in tips.items()],
         )
     )
@@ -129,10 +133,10 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     The keys are short because a page repeats them; the script of the page reads `row` to open a problem.
     """
     order = np.argsort([ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
-    x_P, y_P = (_placed(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
-    letters = 100 if len(order) <= MANY else 60
+    x_P, y_P = (_jittered(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
+    letters = 100 if len(order) <= MANY else 60  # questions are the largest part of a page with many problems
     n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
-    size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), SUREST))
+    size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), MAX_LOG_P))
     questions, benchmarks = detail.problems["question"], detail.problems["benchmark"]
     return {
         "row": order.tolist(),
@@ -141,7 +145,7 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
         "cls": [str(detail.class_P[i]) for i in order],
         "sure": [rounded(size_P[i], 2) for i in order],
         "id": [short_name(str(detail.problems["problem"][int(i)]), 60) for i in order],
-        "asked": [_begin(questions[int(i)], letters) for i in order],
+        "asked": [_question_start(questions[int(i)], letters) for i in order],
         "part": [short_name(benchmarks[int(i)] or "", 40) for i in order],
         "old": [f"{c_PR[i, BEFORE]} of {n_PR[i, BEFORE]}" for i in order],
         "new": [f"{c_PR[i, AFTER]} of {n_PR[i, AFTER]}" for i in order],
@@ -149,14 +153,14 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     }
 
 
-def _begin(question: str | None, letters: int) -> str:
+def _question_start(question: str | None, letters: int) -> str:
     """The beginning of a question, on one line and printable."""
     text = " ".join((question or "")[: 4 * letters].split())
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
 
 
-def _placed(rate_P: Float, step: float, frame: Frame) -> Float:
+def _jittered(rate_P: Float, step: float, frame: Frame) -> Float:
     """Where dots stand: moved a little so that equal ones are seen, zeros over the width of their strip."""
     spread_P = (0.5 + np.arange(len(rate_P)) * step) % 1 - 0.5
     strip = log10(frame.edge / frame.start) * 0.8
@@ -174,12 +178,12 @@ def _rules(frame: Frame) -> list[Chart]:
 
 def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
     """What chance explains, for the number of samples that problems typically have."""
-    typical = _typical(detail)
-    if typical is None:
+    drawn = _median_samples(detail)
+    if drawn is None:
         return []
-    before, after = typical
+    before, after = drawn
     c_C = np.unique(np.rint(np.append(0, np.geomspace(1, before, STEPS))).astype(np.int64))
-    low_C, high_C = chance_region(typical, c_C)
+    low_C, high_C = chance_region(drawn, c_C)
     rows: list[Row] = []
     for c, low, high in zip(c_C.tolist(), low_C.tolist(), high_C.tolist(), strict=True):
         # an edge lies half a success beyond the last pair of counts inside, so that their dots do too
@@ -195,7 +199,7 @@ def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
     return [area.encode(x=_x(frame), y=_y(frame, "low:Q"), y2="high:Q")]
 
 
-def _typical(detail: ProblemDetail) -> tuple[int, int] | None:
+def _median_samples(detail: ProblemDetail) -> tuple[int, int] | None:
     """The median number of samples before and after, for which the chance region is drawn; None for stopped runs."""
     if (detail.tally.until_R > 0).any():
         return None
@@ -203,28 +207,29 @@ def _typical(detail: ProblemDetail) -> tuple[int, int] | None:
     return (before, after) if before >= 1 and after >= 1 else None
 
 
-def _words(subject: FigureInput) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
     detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
-    typical, number = _typical(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
+    drawn, number = _median_samples(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (
-        f"Each dot is a problem: across, the share of the samples of {before} that are right, up, that of {after}, on "
-        "logarithmic axes; problems never solved stand beyond the rules, at 0. Above the dashed diagonal the rate rose"
+        f"Each dot is a problem, with its success rate under {before} on the x axis and under {after} on the y axis, "
+        "both logarithmic; the strips at 0 hold problems without a correct sample. Above the dashed diagonal the "
+        "rate rose"
     )
-    if typical is None:
+    if drawn is None:
         evidence = (
-            "Runs that stopped early have no counts to test, so dots are of one size and no chance region is shaded"
+            "Runs that stopped early are not tested here, so all dots have one size and no chance region is shaded"
         )
     else:
         evidence = (
-            "The larger a dot, the surer the change (Fisher's exact test, p from 1 down to one in a million). Shaded: "
-            f"what a test at {LEVEL:.0%} calls chance where {typical[0]:,} samples were drawn before and "
-            f"{typical[1]:,} after, as is typical here; of many problems some lie outside by chance alone"
+            "Larger dots have smaller p-values (Fisher's exact test, from 1 down to one in a million). Shaded: changes "
+            f"that are not significant at {LEVEL:.0%} with {drawn[0]:,} samples before and {drawn[1]:,} after, the "
+            "medians here; of many problems some lie outside by chance alone"
         )
-    mislead = "Equal dots are moved a little so that all are seen. A 0 is none in the samples drawn, not impossible"
+    mislead = "Dots are jittered. A rate of 0 means that no correct sample was drawn, not that there is none"
     caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
     class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
     risen = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
     fallen = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
-    moved = f"the rate is higher after on {risen:,} problems and lower on {fallen:,}"
-    return caption, f"{counted(len(detail.tally), 'problem')} in the plane of both rates: {class_counts}; {moved}."
+    moved = f"the success rate rose on {risen:,} and fell on {fallen:,}"
+    return caption, f"Scatter plot of {counted(len(detail.tally), 'problem')}: {class_counts}; {moved}."

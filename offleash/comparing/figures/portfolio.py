@@ -25,36 +25,39 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     comparison = subject.comparison
     split = comparison.portfolio
     if split is None:
-        return Missing("portfolio", TITLE, "a budget is split over problems; use --per problem")
+        return Missing("portfolio", TITLE, "splitting a budget is defined per problem; use --per problem")
     if split.best is None or split.k < 2:
         return Missing(
             "portfolio",
             TITLE,
-            f"{counted(split.problems, 'problem')} {'has' if split.problems == 1 else 'have'} k = {split.k} samples of "
-            "both runs, and a budget of one sample cannot be split; draw more",
+            f"{counted(split.problems, 'problem')} {'has' if split.problems == 1 else 'have'} k = {split.k} samples in "
+            "both runs, which is too few to split; draw more",
         )
     rows: list[Row] = [
         {"base": int(base), "coverage": rounded(float(value))}
         for base, value in zip(split.base_S, split.coverage_S, strict=True)
     ]
     low, high = float(split.coverage_S.min()), float(split.coverage_S.max())
-    height = max(high - low, 0.02)
+    height = max(high - low, 0.02)  # a flat curve must not be stretched until rounding looks like a trend
     y = alt.Y(
         "coverage:Q",
-        title=f"problems reached by {split.k:,} samples, share",
+        title=f"share of problems reached by {split.k:,} samples",
         scale=alt.Scale(domain=[max(0.0, low - 0.15 * height), min(1.0, high + 0.25 * height)], nice=True),
     )
     axis = alt.Axis(values=[round(split.k * part / 4) for part in range(5)], format="d")
-    title = "samples by the run before, the rest after"
+    title = "samples from the run before, the rest from the run after"
     x = alt.X("base:Q", title=title, scale=alt.Scale(domain=[0, split.k], nice=False, padding=6), axis=axis)
     line = alt.Chart(data(rows)).mark_line(point=False, color="#5b7db1")
-    tips = [alt.Tooltip("base:Q", title="samples before"), alt.Tooltip("coverage:Q")]
+    tips = [alt.Tooltip("base:Q", title="samples from the run before"), alt.Tooltip("coverage:Q")]
+    # invisible points carry the tooltips: a line itself has none at a given split
     hover = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
-    layers = [line.encode(x=x, y=y), hover, *_marked(comparison, split, x, y, look)]
-    return Figure("portfolio", TITLE, *_words(comparison, split), (sized(layered(*layers), look),))
+    layers = [line.encode(x=x, y=y), hover, *_labelled_points(comparison, split, x, y, look)]
+    return Figure("portfolio", TITLE, *_caption_and_alt(comparison, split), (sized(layered(*layers), look),))
 
 
-def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat) -> list[alt.Chart]:
+def _labelled_points(
+    comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat
+) -> list[alt.Chart]:
     """The two ends, and the best split where it reaches more than they do, each with its name."""
     colours, letters = run_colours(look), 14
     assert split.best is not None, "checked by the caller"
@@ -70,7 +73,7 @@ def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: 
     )
     if _flat(split) and split.all_rl < 0.5:
         left = right = -10  # a line at the bottom leaves no room below
-    places = [
+    labels = [
         (0, split.all_rl, f"all {short_name(comparison.after.name, letters)}", colours["after"], "left", left),
         (
             split.k,
@@ -85,9 +88,10 @@ def _marked(comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: 
         where = "left" if split.best < split.k / 3 else "right" if split.best > 2 * split.k / 3 else "center"
         beside = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
         side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
-        places.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
+        labels.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
+    # a point and its label are separate layers, since Vega-Lite has no mark for both
     marks = []
-    for base, value, name, colour, align, up in places:
+    for base, value, name, colour, align, up in labels:
         chart = alt.Chart(data([{"base": base, "coverage": rounded(value), "name": name}])).encode(x=x, y=y)
         size = 45 if look.paper else 90
         marks.append(chart.mark_point(filled=True, size=size, color=colour, opacity=1, shape="diamond"))
@@ -105,38 +109,40 @@ def _flat(split: Portfolio) -> bool:
     return float(np.ptp(split.coverage_S)) <= SAME
 
 
-def _words(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str]:
     """Caption and alternative text; they never name a best split where none is better."""
     before, after = names(comparison)
     read = (
-        f"Share of problems that {split.k:,} samples reach when some of them are drawn by {before} (across) and the "
-        f"others by {after}: at the left end all by {after}, at the right end all by {before}"
+        f"Share of problems reached by {split.k:,} samples when some come from {before} (x axis) and the rest from "
+        f"{after}: at the left end all from {after}, at the right end all from {before}"
     )
-    best = f"best with {split.best:,} of {split.k:,} by {before}" if _mix_reaches_more(split) else "no mix reaches more"
+    best = (
+        f"best with {split.best:,} of {split.k:,} from {before}" if _mix_reaches_more(split) else "no mix reaches more"
+    )
     gain = f"{split.gain:+.3f} [{split.gain_low:+.3f}, {split.gain_high:+.3f}]"
     mislead = (
-        ". The top of the curve flatters the split, which was chosen by looking at it; and the vertical axis does not "
+        ". The top of the curve is optimistic, because the split was chosen on the same problems; the y axis does not "
         "start at 0"
     )
     if _flat(split):
-        worth, best = "All splits reach the same share, so none is the best", "every split reaches the same share"
+        worth, best = "All splits reach the same share, so none is best", "every split reaches the same share"
         mislead = ""
     elif not np.isfinite(split.gain):
         worth, best = (
             "With one problem the gain of a split cannot be estimated",
-            f"{best}; one problem cannot tell the gain",
+            f"{best}; the gain cannot be estimated from one problem",
         )
     else:
         worth = (
-            f"Chosen on one half of the problems and valued on the other (cross-fitted), the best split gains {gain} "
-            "over the better run alone (95% interval)"
+            f"Chosen on one half of the problems and evaluated on the other (cross-fitted), the best split gains "
+            f"{gain} over the better run alone (95% interval)"
         )
         best += f", cross-fitted gain {gain}"
-    left = f" {counted(split.left_out, 'problem')} with fewer samples are left out." if split.left_out else ""
+    left = f" Left out: {counted(split.left_out, 'problem')} with fewer samples." if split.left_out else ""
     size = counted(split.problems, "problem")
     caption = f"{read}. {worth}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"
     summary = (
-        f"Coverage {share(split.all_rl)} with all samples by {after}, {share(split.all_base)} with all by {before}; "
-        f"{best}."
+        f"Coverage {share(split.all_rl)} with all samples from {after}, {share(split.all_base)} with all from "
+        f"{before}; {best}."
     )
     return caption, summary

@@ -49,7 +49,7 @@ def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     cells = _cells(comparison, k_K)
     facets = (_areas(comparison, k_K, cells, look), _ratios(comparison, look))
     return Figure(
-        "support", "What is kept, found and lost as the budget grows?", *_words(comparison, k_K, cells), facets
+        "support", "What is kept, gained and lost as k grows?", *_caption_and_alt(comparison, k_K, cells), facets
     )
 
 
@@ -58,6 +58,7 @@ def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
     thin = thinned_cells(comparison.tally, k_K)
     cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
     if comparison.tally.per is Per.PROBLEM:
+        # O is what is left over; rounding may push an exact 0 just below it
         rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
         cells["O"] = np.maximum(rest, 0.0)
     return cells
@@ -67,8 +68,8 @@ def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: 
     """The classes stacked over k. Per problem their sum is the same at every k."""
     order = [name for name in ("P", "E", "S", "O") if name in cells]
     rows: list[Row] = [
-        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": place}
-        for place, name in enumerate(order)
+        {"k": int(k), "class": CLASS_NAMES[name], "value": rounded(value), "place": index}
+        for index, name in enumerate(order)
         for k, value in zip(k_K, cells[name], strict=True)
     ]
     labels = [CLASS_NAMES[name] for name in order]
@@ -115,6 +116,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     ]
     labels = list(METRIC_NAMES.values())
     several = legend(labels, look, 3)
+    # the axis starts at 0 unless a band of NSCR goes below, and then at a multiple of 0.2
     lowest = min((float(row["low"]) for row in rows if isinstance(row["low"], float)), default=0.0)
     bottom = 0.0 if lowest >= 0 else max(-1.0, -0.2 * np.ceil(-lowest / 0.2))
     scale = alt.Scale(domain=[bottom, 1], nice=False)
@@ -130,8 +132,8 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
             alt.Tooltip("ratio:N"),
             alt.Tooltip("k:Q"),
             alt.Tooltip("value:Q"),
-            alt.Tooltip("low:Q", title="band from"),
-            alt.Tooltip("high:Q", title="band to"),
+            alt.Tooltip("low:Q", title="band low"),
+            alt.Tooltip("high:Q", title="band high"),
         ],
     )
     traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
@@ -140,21 +142,21 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     return sized(layered(zero, *curves, marked), look)
 
 
-def _words(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
+def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
     """Caption and alternative text."""
     retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
-    read = f"First plot: how many {unit(comparison)} each class holds when k samples are drawn of each ({CELLS})"
-    second = f"Second plot: {metrics}. Bands hold a whole curve at once with 95% confidence"
+    read = f"First plot: number of {unit(comparison)} in each class with k samples per problem ({CELLS})"
+    second = f"Second plot: {metrics}. Bands contain the whole curve with 95% confidence"
     note = "" if comparison.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
-    rule = "" if change.rule is Rule.SEEN else f" Both facets use the rule seen at every k, not {change.rule.value}."
+    rule = "" if change.rule is Rule.SEEN else f" Both plots use the rule seen at every k, not {change.rule.value}."
     chance = ""
     if retest is not None and np.isfinite(retest.redraw_SRR):
         chance = (
             f" Two draws of {before} itself would show SRR {share(retest.redraw_SRR)} at k = {retest.k:,} by chance "
-            f"alone, where this pair has {share(retest.observed_SRR)}."
+            f"alone; this pair has {share(retest.observed_SRR)}."
         )
-    mislead = "E and S at small k are mostly luck: a rare success is found by one run and missed by the other."
+    mislead = "At small k, E and S are mostly sampling noise: one run hits a rare success that the other misses."
     caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {int(k_K[i]):,} {', '.join(f'{name} {whole(round(float(v[i]), 1))}' for name, v in cells.items())}"

@@ -1,30 +1,30 @@
 // Charts are drawn one after the other, in short tasks, so that the page can be scrolled and searched meanwhile.
 const charts = [];
 
-// The figures name three colours of the page by stand-ins, since they are drawn on light and on dark ground.
+// Figures name three colours of the page by placeholders, since they are drawn on a light or a dark background.
 const STAND_INS = { "#010101": "--ink", "#020202": "--quiet", "#030303": "--line" };
 
 function coloured(text) {
   const style = getComputedStyle(document.documentElement);
   // only a whole string is a colour: a problem may be called anything
-  return text.replace(/"#(?:010101|020202|030303)"/g, (found) => `"${style.getPropertyValue(STAND_INS[found.slice(1, -1)]).trim()}"`);
+  return text.replace(/"#(?:010101|020202|030303)"/g, (match) => `"${style.getPropertyValue(STAND_INS[match.slice(1, -1)]).trim()}"`);
 }
 
-// All data stand in the page: nothing is loaded, and no link leads anywhere.
-const refuse = () => Promise.reject(new Error("this page loads nothing"));
+// All data are embedded in the page: Vega loads nothing and follows no link.
+const refuse = () => Promise.reject(new Error("this page loads no external data"));
 const LOADER = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
 
-// What is under the pointer, as text: the fields and titles that a layer of the figure names.
+// The tooltip: fields and titles that a layer of the figure lists, shown as text for the mark under the pointer.
 const tip = element("table", { id: "tip", role: "tooltip", hidden: true });
 
-function tell(tips) {
+function tooltipHandler(tips) {
   return (handler, event, item, datum) => {
-    const fields = datum && tips.find((one) => one.every(([field]) => field in datum));
+    const fields = datum && tips.find((layer) => layer.every(([field]) => field in datum));
     tip.hidden = !fields;
     if (!fields) return;
-    const shown = (value) => (typeof value === "number" ? value.toLocaleString("en-US", { maximumSignificantDigits: 5 }) : value);
+    const format = (value) => (typeof value === "number" ? value.toLocaleString("en-US", { maximumSignificantDigits: 5 }) : value);
     tip.replaceChildren(...fields.filter(([field]) => datum[field] !== "").map(([field, title]) =>
-      element("tr", {}, element("th", { scope: "row" }, title), element("td", {}, element("bdi", {}, shown(datum[field])))),
+      element("tr", {}, element("th", { scope: "row" }, title), element("td", {}, element("bdi", {}, format(datum[field])))),
     ));
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
@@ -36,11 +36,11 @@ async function draw(chart) {
   const spec = JSON.parse(coloured(document.getElementById(chart.place.dataset.spec).textContent));
   chart.width = chart.place.getBoundingClientRect().width;
   await pause();
-  const options = { mode: "vega", ast: true, actions: false, renderer: chart.place.dataset.renderer, tooltip: tell(spec.usermeta.tips), loader: LOADER };
+  const options = { mode: "vega", ast: true, actions: false, renderer: chart.place.dataset.renderer, tooltip: tooltipHandler(spec.usermeta.tips), loader: LOADER };
   const result = await vegaEmbed(chart.place, spec, options);
   if (chart.view) chart.view.finalize();
   chart.view = result.view;
-  chart.place.view = result.view; // for whoever looks at the page with the tools of a browser
+  chart.place.view = result.view; // for debugging in the browser console
   chart.place.dataset.drawn = "yes";
   const figure = chart.place.closest("figure").dataset.figure;
   result.view.addEventListener("click", (event, item) => {

@@ -1,15 +1,15 @@
-// One problem, side by side: what was asked, what each run answered, and the samples themselves.
+// One problem: its question, and side by side what each run answered and the samples themselves.
 const dialog = document.getElementById("problem");
 let current = -1;
 let opener = null; // what had the focus before
 
 function answerTable(side) {
   if (!side.answers.length) return null;
-  const lines = side.answers.map((one) =>
+  const lines = side.answers.map((answer) =>
     element("tr", {},
-      element("td", {}, one.answer === null ? element("i", {}, "no answer found") : element("bdi", {}, one.answer)),
-      element("td", { class: `verdict-${one.verdict}` }, one.verdict),
-      element("td", {}, number(one.count)),
+      element("td", {}, answer.answer === null ? element("i", {}, "no answer found") : element("bdi", {}, answer.answer)),
+      element("td", { class: `verdict-${answer.verdict}` }, answer.verdict),
+      element("td", {}, number(answer.count)),
     ),
   );
   const more = side.answers_left_out ? element("caption", {}, `The ${side.answers.length} most frequent answers; ${number(side.answers_left_out)} more are not listed.`) : element("caption", {}, "Answers");
@@ -17,34 +17,34 @@ function answerTable(side) {
   return element("table", { class: "answers" }, more, names, element("tbody", {}, lines));
 }
 
-function side(found, row, run) {
-  const right = element("span", { class: "facts-line" }, `correct: ${counts(row, run)}`);
-  const title = element("h3", {}, element("bdi", {}, about.runs[run]), right);
+function side(runData, row, run) {
+  const correct = element("span", { class: "facts-line" }, `correct: ${counts(row, run)}`);
+  const title = element("h3", {}, element("bdi", {}, about.runs[run]), correct);
   const box = element("section", { class: "side", "data-run": run }, title);
-  if (!found) return box;
-  const table = answerTable(found);
+  if (!runData) return box;
+  const table = answerTable(runData);
   if (table) box.append(table);
   box.append(element("h4", {}, "Samples"));
-  box.append(...(about.served ? streamed(row, run, found.kinds) : heldSamples(found.samples, row, run)));
+  box.append(...(about.served ? streamedSamples(row, run, runData.kinds) : embeddedSamples(runData.samples, row, run)));
   return box;
 }
 
-function asked(document_, row) {
-  const text = document_ ? document_.question : problems.text[row];
+function question(detail, row) {
+  const text = detail ? detail.question : problems.text[row];
   const parts = [];
   if (text) parts.push(element("h3", {}, "Question"), element("pre", { class: "text", dir: "auto", tabindex: "0" }, text));
-  if (document_ && document_.gold !== null && document_.gold !== undefined) parts.push(element("p", {}, "Gold answer: ", element("bdi", { class: "answer" }, document_.gold)));
+  if (detail && detail.gold !== null && detail.gold !== undefined) parts.push(element("p", {}, "Gold answer: ", element("bdi", { class: "answer" }, detail.gold)));
   return parts;
 }
 
 function evidence(row) {
   const name = problems.class[row];
   const p = problems.p[row];
-  const said = [
-    p === null ? null : `p = ${p} that chance alone moves the rate so far (two-sided Fisher test of this problem alone)`,
-    sure.has(row) ? "on the list of sure changes (5% false discoveries)" : null,
+  const facts = [
+    p === null ? null : `p = ${p} if the rate did not change (two-sided Fisher test of this problem alone)`,
+    significant.has(row) ? "significantly lost or gained (FDR 5%)" : null,
   ].filter(Boolean);
-  return element("p", {}, element("b", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`), said.length ? `: ${said.join("; ")}.` : ".");
+  return element("p", {}, element("b", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`), facts.length ? `: ${facts.join("; ")}.` : ".");
 }
 
 async function openProblem(row) {
@@ -60,17 +60,17 @@ async function openProblem(row) {
     dialog.showModal();
   }
   document.getElementById("problem-title").focus();
-  let found = null;
+  let detail = null;
   try {
-    found = about.served ? await ask("problem", { row }) : read(`problem-${row}`);
+    detail = about.served ? await fetchJson("problem", { row }) : read(`problem-${row}`);
   } catch (error) {
-    body.append(element("p", {}, `Could not be read: ${error.message}`));
+    body.append(element("p", {}, `Could not be loaded: ${error.message}`));
   }
   if (row !== current) return;
-  body.append(...asked(found, row));
-  if (!found && !about.served && heldRows.size) body.append(element("p", { class: "left-out" }, "This page does not include the samples of this problem; offleash view shows them."));
-  if (!found && !heldRows.size) body.append(element("p", { class: "left-out" }, "These runs have counts only: there is no sample to show."));
-  body.append(element("div", { class: "sides" }, [0, 1].map((run) => side(found && found.runs[run], row, run))));
+  body.append(...question(detail, row));
+  if (!detail && !about.served && heldRows.size) body.append(element("p", { class: "left-out" }, "This page does not include the samples of this problem; offleash view shows them."));
+  if (!detail && !heldRows.size) body.append(element("p", { class: "left-out" }, "These runs have counts only, so there are no samples to show."));
+  body.append(element("div", { class: "sides" }, [0, 1].map((run) => side(detail && detail.runs[run], row, run))));
   body.dataset.row = row;
   body.scrollTop = 0;
 }
@@ -94,7 +94,7 @@ function startProblem() {
   });
   dialog.addEventListener("close", () => {
     const line = document.querySelector(`#table tr[data-row="${current}"] .open`);
-    const place = opener?.classList.contains("open") && line ? line : opener; // walking on moves the place in the table
+    const place = opener?.classList.contains("open") && line ? line : opener; // the reader may have moved on to another problem
     if (place?.isConnected) place.focus();
   });
 }

@@ -1,7 +1,7 @@
 // The table of problems: search, classes, sorting; rows are added as the reader comes near the end.
 const problems = about.problems;
 const total = problems.problem.length;
-const sure = new Set(problems.sure);
+const significant = new Set(problems.sure);
 const heldRows = new Set(problems.held);
 const drawnOf = (row, run) => (Array.isArray(problems.drawn[run]) ? problems.drawn[run][row] : problems.drawn[run]);
 const rateOf = (row, run) => problems.correct[run][row] / Math.max(drawnOf(row, run), 1);
@@ -13,7 +13,7 @@ const haystack = problems.problem.map((name, row) =>
 );
 
 const byEvidence = (a, b) =>
-  Number(sure.has(b)) - Number(sure.has(a)) || (problems.p[a] ?? 2) - (problems.p[b] ?? 2) || a - b;
+  Number(significant.has(b)) - Number(significant.has(a)) || (problems.p[a] ?? 2) - (problems.p[b] ?? 2) || a - b;
 const SORTS = {
   class: (a, b) => ORDER[problems.class[a]] - ORDER[problems.class[b]] || byEvidence(a, b),
   problem: (a, b) => problems.problem[a].localeCompare(problems.problem[b], "en", { numeric: true }),
@@ -27,7 +27,7 @@ function columns() {
   const base = [["class", "class", "col-class"], ["problem", "problem", "col-problem"], ["text", "question", "col-text"]];
   const bench = problems.benchmark ? [["benchmark", "benchmark", "col-benchmark"]] : [];
   const counts = [["before", about.runs[0], "col-n"], ["after", about.runs[1], "col-n"]];
-  return [...base, ...bench, ...counts, ["p", "p of a change", "col-p"]];
+  return [...base, ...bench, ...counts, ["p", "p (rate changed)", "col-p"]];
 }
 
 function head() {
@@ -50,7 +50,7 @@ function sortBy(key) {
 
 function cell(key, row) {
   const name = problems.class[row];
-  if (key === "class") return element("td", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`, sure.has(row) ? " ●" : "");
+  if (key === "class") return element("td", { class: `mark ${classOf(name)}` }, `${name} ${CLASS_WORDS[name]}`, significant.has(row) ? " ●" : "");
   if (key === "problem") return element("td", {}, element("button", { type: "button", class: "open" }, element("bdi", {}, problems.problem[row])));
   if (key === "text") return element("td", { class: "text" }, element("bdi", {}, beginning(problems.text[row])));
   if (key === "benchmark") return element("td", {}, problems.benchmark[row]);
@@ -61,11 +61,11 @@ function cell(key, row) {
 
 const beginning = (text) => (text.length > 140 ? `${text.slice(0, 139)}…` : text);
 
-// How often a run is right; where more than k samples were drawn, also among the first k, by which the class goes.
+// Correct samples of a run; where more than k were drawn, also among the first k, which decide the class.
 function counts(row, run) {
   const all = `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`;
   const first = problems.first ? problems.first[run][row] : -1;
-  return first >= 0 ? `${number(first)} of ${number(about.k)} (${all} in all)` : all;
+  return first >= 0 ? `${number(first)} of ${number(about.k)} (${all} in total)` : all;
 }
 
 function addRows() {
@@ -87,14 +87,14 @@ function list() {
   state.rows.sort(state.down ? (a, b) => sort(b, a) : sort);
   state.shown = 0;
   document.querySelector("#table tbody").replaceChildren();
-  document.getElementById("count").textContent = `${number(state.rows.length)} of ${plural(total, "problem")}${sure.size ? "; ● significantly lost or gained (5% false discoveries)" : ""}`;
+  document.getElementById("count").textContent = `${number(state.rows.length)} of ${plural(total, "problem")}${significant.size ? "; ● significantly lost or gained (FDR 5%)" : ""}`;
   addRows();
 }
 
 function startTable() {
   const box = document.getElementById("classes");
   for (const name of "SEPO?") {
-    const every = [...problems.class].filter((one) => one === name).length;
+    const every = [...problems.class].filter((letter) => letter === name).length;
     if (!every) continue;
     const tick = element("input", { type: "checkbox", checked: true, "data-class": name });
     tick.addEventListener("change", () => {
@@ -115,8 +115,8 @@ function startTable() {
     const line = event.target.closest("tr");
     if (line) openProblem(Number(line.dataset.row));
   });
-  new IntersectionObserver((seen) => {
-    if (seen.some((one) => one.isIntersecting) && state.shown < state.rows.length) addRows();
+  new IntersectionObserver((entries) => {
+    if (entries.some((entry) => entry.isIntersecting) && state.shown < state.rows.length) addRows();
   }, { rootMargin: "400px" }).observe(document.getElementById("more"));
   head();
   list();

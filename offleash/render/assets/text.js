@@ -10,16 +10,16 @@ function visible(text) {
 
 // An element with attributes and children; children are elements or texts, never markup.
 function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat()) {
     if (child === null || child === undefined) continue;
-    made.append(child instanceof Node ? child : visible(String(child)));
+    node.append(child instanceof Node ? child : visible(String(child)));
   }
-  return made;
+  return node;
 }
 
 const read = (id) => {

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it; the choice is kept where the browser lets a page keep one.
+// Light, dark, or as the system; the choice is stored where the browser allows it.
 const THEMES = ["auto", "light", "dark"];
 const themeListeners = [];
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -16,11 +16,11 @@ function setTheme(name) {
   else document.documentElement.dataset.theme = name;
   const button = document.getElementById("theme");
   button.querySelector("span").textContent = name;
-  button.setAttribute("aria-label", `Colours: ${name === "auto" ? "as the system" : name}; click to change`);
+  button.setAttribute("aria-label", `Theme: ${name === "auto" ? "system" : name}; click to change`);
   try {
     localStorage.setItem("offleash-theme", name);
   } catch {
-    // a page opened from a file may not keep anything
+    // a page opened from a file may not be allowed to store anything
   }
   for (const listener of themeListeners) listener();
 }

@@ -13,7 +13,7 @@ import polars as pl
 from markupsafe import Markup
 
 from offleash.analyses.entropy.entropy import entropies_of
-from offleash.analyses.entropy.report import places_words, square_words
+from offleash.analyses.entropy.report import parts_text, square_words
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
@@ -29,8 +29,8 @@ from offleash.render.page import charting, own_script, policy, style, template
 from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISLEADS
 from offleash.reporting.markdown import rule_in_words
-from offleash.reporting.page.charts import compiled_charts, unchecked
-from offleash.reporting.page.problems import EmbeddedProblems, chosen, letters, table
+from offleash.reporting.page.charts import compiled_charts, without_validation
+from offleash.reporting.page.problems import EmbeddedProblems, embed_problems, searchable_letters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
@@ -53,12 +53,15 @@ class Chapter:
 
     @property
     def words(self) -> str:
+        """The finding in a paragraph."""
         return finding(self.comparison)
 
     def cell(self, name: str) -> str:
+        """The number of problems in a class."""
         return whole(float(getattr(self.comparison.change, name)))
 
     def rates(self) -> list[tuple[str, str]]:
+        """The rates that are defined, with their intervals."""
         change = self.comparison.change
         ends = {name: change.interval[name] for name in METRICS}
         return [
@@ -81,10 +84,11 @@ def verdict_table(comparison: Comparison) -> Table:
     tally, rows = comparison.counted.tally, []
     for r, run in enumerate((comparison.before, comparison.after)):
         drawn = int(tally.drawn_PR[:, r].sum())
-        read = _judged(run) and not comparison.question.drop_unread
-        columns = {"correct": True, "unread": read, "failed": _judged(run), "truncated": _ends(run)}
+        # a share of 0% and a share that the log does not record must look different
+        read = _has_verdicts(run) and not comparison.question.drop_unread
+        columns = {"correct": True, "unread": read, "failed": _has_verdicts(run), "truncated": _records_finish(run)}
         shares = [
-            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if is_known else "not known"
+            f"{int(getattr(tally, f'{what}_PR')[:, r].sum()) / max(drawn, 1):.1%}" if is_known else "unknown"
             for what, is_known in columns.items()
         ]
         per_problem = _range(tally.drawn_PR[:, r])
@@ -93,7 +97,7 @@ def verdict_table(comparison: Comparison) -> Table:
     return Table(head, rows)
 
 
-def steps(subject: FigureInput) -> Table | None:
+def checkpoint_table(subject: FigureInput) -> Table | None:
     """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
     if len(subject.comparisons) < 2:
         return None
@@ -108,11 +112,13 @@ def steps(subject: FigureInput) -> Table | None:
         values = [_value(change.value[name]) for name in METRICS]
         first = [_value(float(comparison.curves["after"].value_K[0])), _value(reached)] if by_problem else []
         rows.append([change.after, *first, *cells, *values])
+    # the union is counted per problem by the rule seen, so it has no place in a table of another rule or target
     together = subject.union
     if together is not None and by_problem and seen:
-        every = [(f"any of {together.checkpoints}, {k:,} samples of each", together.each_k)]
+        every = [(f"union of {together.checkpoints}, {k:,} samples each", together.each_k)]
         if together.equal_k is not None:
-            every.append((f"any of {together.checkpoints}, {k:,} in all", together.equal_k))
+            every.append((f"union of {together.checkpoints}, {k:,} samples in total", together.equal_k))
+        # the union has no rates, since no intervals are computed for it
         rows += [[name, "", "", *map(whole, cells), *[""] * len(METRICS)] for name, cells in every]
     return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
 
@@ -129,29 +135,29 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
         values = [shown_value(name, value) for value in measure.average.value_R.tolist()]
         rows.append([named, *values, *difference(name, measure.average, 1)])
     cell = entropies.squares[0]
-    assert cell is not None, "there are words of it"
+    assert cell is not None, "there is a sentence for it"
     every = len(entropies.problem_P)
     few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
-    same = f"; on {cell.level:,} one of the two is the same" if cell.level else ""
+    same = f"; on {cell.level:,} one of the two did not change" if cell.level else ""
     counts = (
-        f"Problem by problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
+        f"Per problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
         f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
         f"{cell.down_up:,}{same}."
     )
-    return [line for line in (words, counts, places_words(entropies)) if line], Table(
+    return [line for line in (words, counts, parts_text(entropies)) if line], Table(
         ["mean", *entropies.runs, *LAST], rows
     )
 
 
-def thinned(comparison: Comparison) -> str:
+def averaging_note(comparison: Comparison) -> str:
     """Why the tiles need not be whole numbers or equal the totals of the table of problems; empty where they do."""
     tally, k = comparison.counted.tally, comparison.change.k
     if comparison.change.rule is not Rule.SEEN or ((tally.drawn_PR == k) | tally.stopped_PR).all():
         return ""
     return (
-        f"More than k = {k:,} samples of some problems were drawn. The numbers above are means over all choices of k "
-        "of them, so they need not be whole; the classes of single problems, in the figures and the table, are from "
-        f"{'the first k samples' if tally.ordered_R.all() else 'k samples taken at random'} and may sum otherwise."
+        f"Some problems have more than k = {k:,} samples. The numbers above are averages over all subsets of k of "
+        "them, so they need not be whole; the classes of single problems, in the figures and the table, use "
+        f"{'the first k samples' if tally.ordered_R.all() else 'k random samples'} and may add up differently."
     )
 
 
@@ -163,35 +169,35 @@ def sources(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
-def reassurance(comparison: Comparison) -> str:
+def passed_checks(comparison: Comparison) -> str:
     """Which checks raised no warning, and which could not be made; shown where there is no warning."""
     runs = (comparison.before, comparison.after)
-    looked, unseen = [f"k = {comparison.change.k:,} is not small"], []
+    passed, not_checked = [f"k = {comparison.change.k:,} is not small"], []
     for what, known in (
         (
             "samples without a readable answer",
-            all(_judged(run) for run in runs) and not comparison.question.drop_unread,
+            all(_has_verdicts(run) for run in runs) and not comparison.question.drop_unread,
         ),
-        ("samples on which the verifier failed", all(_judged(run) for run in runs)),
-        ("samples cut at the token limit", all(_ends(run) for run in runs)),
+        ("samples on which the verifier failed", all(_has_verdicts(run) for run in runs)),
+        ("samples cut at the token limit", all(_records_finish(run) for run in runs)),
         ("problems solved only as often as by blind guessing", comparison.guessing.floor is not None),
     ):
         if known:
-            looked.append(f"there are few or no {what}")
+            passed.append(f"few or no {what}")
         else:
-            unseen.append(what)
-    checked = f"No check raised a warning: {'; '.join(looked)}."
-    return f"{checked} Not known for these runs: {'; '.join(unseen)}." if unseen else checked
+            not_checked.append(what)
+    checked = f"No check raised a warning: {'; '.join(passed)}."
+    return f"{checked} Could not be checked for these runs: {'; '.join(not_checked)}." if not_checked else checked
 
 
-def _ends(run: Run) -> bool:
+def _records_finish(run: Run) -> bool:
     """Whether a run says how its samples ended."""
     if run.samples is None:
         return False
     return not run.samples.filter(pl.col("finish").is_not_null()).select("finish").head(1).collect().is_empty()
 
 
-def _judged(run: Run) -> bool:
+def _has_verdicts(run: Run) -> bool:
     """Whether a run has verdicts of samples, and not only counts."""
     return run.verdicts is not None
 
@@ -203,6 +209,7 @@ def _range(drawn_P: np.ndarray) -> str:
 
 
 def _value(value: float) -> str:
+    """A rate in three digits; a dash where it is undefined."""
     return "–" if np.isnan(value) else f"{value:.3f}"
 
 
@@ -225,17 +232,23 @@ class PageText:
 
 def report_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
-    progress("page: choosing the problems it holds")
+    progress("page: choosing problems to embed")
     store = SampleStore(subject.comparison)
-    embedded = chosen(subject.detail, store) if _looks(store) else EmbeddedProblems({}, _nothing_to_see(store))
+    embedded = (
+        embed_problems(subject.detail, store) if _has_samples(store) else EmbeddedProblems({}, _no_samples_text(store))
+    )
     return _page(subject, page_text or PageText(), embedded, served=False, progress=progress)
 
 
 def view_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """The same page for a server that hands out every sample of every problem."""
     store = SampleStore(subject.comparison)
-    words = "Every sample of every problem, read from the run folders." if _looks(store) else _nothing_to_see(store)
-    return _page(subject, page_text or PageText(), EmbeddedProblems({}, words), served=_looks(store), progress=progress)
+    words = (
+        "Every sample of every problem, read from the run folders." if _has_samples(store) else _no_samples_text(store)
+    )
+    return _page(
+        subject, page_text or PageText(), EmbeddedProblems({}, words), served=_has_samples(store), progress=progress
+    )
 
 
 def _page(
@@ -248,11 +261,13 @@ def _page(
     """
     comparison, detail = subject.comparison, subject.detail
     drawn: list[Figure | Missing] = []
+    # every figure is tried: one that these runs do not allow returns Missing with a reason, which the page lists
     for name, draw in FIGURES.items():
         progress(f"page: figure {name}")
-        with unchecked():
+        with without_validation():
             drawn.append(draw(subject, PAGE))
-    progress("page: putting it together")
+    progress("page: assembling")
+    # the policy names these scripts by their hash, so they must be the exact texts that the template embeds
     scripts = [charting(), own_script()]
     about = {
         "runs": [comparison.change.before, comparison.change.after],
@@ -268,18 +283,18 @@ def _page(
         finding=finding(comparison),
         rule=rule_in_words(comparison),
         tiles=tiles(comparison),
-        thinned=thinned(comparison),
+        averaging_note=averaging_note(comparison),
         rates=rates(comparison),
         warnings=[*warnings(comparison), *([] if subject.flips is None else cautions(subject.flips))],
-        reassurance=reassurance(comparison),
+        passed_checks=passed_checks(comparison),
         verdict_table=verdict_table(comparison),
         entropy=entropy(subject),
         notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(comparison.notes)],
-        steps=steps(subject),
+        steps=checkpoint_table(subject),
         figures=[(figure, compiled_charts(figure)) for figure in drawn if isinstance(figure, Figure)],
         missing=[figure for figure in drawn if isinstance(figure, Missing)],
-        held=embedded.words + _without_texts(subject),
-        searched=f"{letters(len(detail.class_P)):,}",
+        held=embedded.words + _missing_texts(subject),
+        searched=f"{searchable_letters(len(detail.class_P)):,}",
         documents={row: Markup(text) for row, text in embedded.documents.items()},
         about=Markup(script_json(about)),
         glossary=GLOSSARY,
@@ -294,24 +309,24 @@ def _page(
     )
 
 
-def _looks(store: SampleStore) -> bool:
+def _has_samples(store: SampleStore) -> bool:
     """Whether there is a sample to look at, of either run."""
     return any(store.run(r).verdicts is not None for r in range(2))
 
 
-def _without_texts(subject: FigureInput) -> str:
+def _missing_texts(subject: FigureInput) -> str:
     """A sentence where there are samples and their texts were not read."""
     runs = [run for run in (subject.comparison.before, subject.comparison.after) if run.verdicts is not None]
     lacking = [run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()]
     if not lacking:
         return ""
     return (
-        f" The texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. A file that "
-        "--split-by divides is read without texts; write each run to a file of its own to see them."
+        f" The sample texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. With "
+        "--split-by a file is read without texts; put each run into its own file to see them."
     )
 
 
-def _nothing_to_see(store: SampleStore) -> str:
+def _no_samples_text(store: SampleStore) -> str:
     """Why the page has no samples, and what would give it some."""
     names = " and ".join(store.run(r).name for r in range(2))
     return (

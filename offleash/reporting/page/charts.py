@@ -56,7 +56,7 @@ class CompiledChart:
     renderer: str
 
 
-def unchecked() -> AbstractContextManager[None]:
+def without_validation() -> AbstractContextManager[None]:
     """Draw figures without validating every row of their data against a schema: the tests do that."""
     from altair.utils.schemapi import debug_mode
 
@@ -73,12 +73,13 @@ def _vega(facet: Chart) -> dict[str, object]:
     """A chart compiled from Vega-Lite to Vega, so that the page needs no compiler; tooltips are kept as data."""
     import vl_convert
 
+    # not validated: the specification is ours, and checking thousands of rows takes longer than compiling them
     spec = facet.to_dict(validate=False)
     spec["config"] = CONFIG
     tips = list(_tips(spec))
     vega = dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))
     for mark in _marks(vega):
-        _lighten(mark)
+        _drop_unused_encodings(mark)
     return vega | {"usermeta": {"tips": tips}}
 
 
@@ -99,7 +100,7 @@ def _marks(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _marks(mark)
 
 
-def _lighten(mark: dict[str, Any]) -> None:
+def _drop_unused_encodings(mark: dict[str, Any]) -> None:
     """Remove from a mark what Vega would compute for each of thousands of points and nobody reads.
 
     The page builds the tooltip of a point when the pointer is on it, and each figure has one alternative text, so a
@@ -111,6 +112,7 @@ def _lighten(mark: dict[str, Any]) -> None:
     mark["aria"] = False
     if "tooltip" in update:
         update["tooltip"] = {"signal": "datum"}
+    # a wide transparent stroke makes small dots of the plane easy to hit with the pointer
     if mark.get("name") == "dots_marks":
         update |= {"stroke": {"value": "transparent"}, "strokeWidth": {"value": 4}}
         mark["encode"]["hover"] = {"stroke": {"value": "#e6b800"}}

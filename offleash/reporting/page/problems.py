@@ -31,18 +31,19 @@ class EmbeddedProblems:
     words: str
 
 
-def chosen(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> EmbeddedProblems:
+def embed_problems(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full.
 
     Losses and gains may take four fifths of it: without unchanged problems beside them, a reader cannot tell what is
     usual for these runs.
     """
-    changed, others = order(detail)
+    changed, others = reading_order(detail)
+    # about a dozen texts per problem (2 runs x up to 4 verdicts x EACH, few of them full) share its part of the page
     letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
     out: dict[int, str] = {}
     for rows, limit in ((changed, most * 4 // 5 if others else most), (others, most)):
         _fill(out, rows, limit, store, letters)
-    return EmbeddedProblems(out, _words(detail, out, len(detail.class_P)))
+    return EmbeddedProblems(out, _embedded_text(detail, out, len(detail.class_P)))
 
 
 def _fill(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, letters: int) -> None:
@@ -50,20 +51,22 @@ def _fill(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
+        # in batches: one scan of the files serves many problems, and what does not fit any more is never read
         documents = problem_documents(store, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
         for row in rows:
-            text = script_json(_small(documents[row], letters))
+            text = script_json(_with_clipped_question(documents[row], letters))
             size += len(text.encode())
             if size > limit and out:
                 return
             out[row] = text
 
 
-def order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
+def reading_order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     """Rows by how much a reader would miss them: losses and gains, the surest first; and some of the others, mixed."""
     classes = detail.class_P
     changed = np.flatnonzero(np.isin(classes, ["E", "S"]))
     strength = detail.tally.correct_PR[changed].max(axis=1)
+    # the last key of lexsort sorts first: significant ones, then those with most successes, then by row
     first = changed[np.lexsort((changed, -strength, ~detail.significant_P[changed]))]
     rest: list[list[int]] = []
     for name, most in OTHERS.items():
@@ -75,7 +78,7 @@ def order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     return [int(row) for row in first], turns
 
 
-def _small(document: Json, letters: int) -> Json:
+def _with_clipped_question(document: Json, letters: int) -> Json:
     """The document with a question of bounded length."""
     question = document.get("question")
     if isinstance(question, str) and len(question) > 2 * letters:
@@ -83,7 +86,7 @@ def _small(document: Json, letters: int) -> Json:
     return document
 
 
-def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
+def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
     """Which problems the page holds, in a sentence, so that a missing one is not taken for one that is not there."""
     if len(held) == total:
         return f"All {total:,} problems are on this page, with up to {EACH} samples per verdict and run."
@@ -101,8 +104,8 @@ def _words(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
             have = sum(classes[row] == name for row in held)
             parts.append(f"{have:,} of {every:,} {what}")
     return (
-        f"This page holds {len(held):,} of {total:,} problems with up to {EACH} samples per verdict and run "
-        f"({', '.join(parts)}); the counts of all are in the table. offleash view shows every sample."
+        f"This page includes {len(held):,} of {total:,} problems, with up to {EACH} samples per verdict and run "
+        f"({', '.join(parts)}); the table has the counts of all problems. offleash view shows every sample."
     )
 
 
@@ -113,7 +116,7 @@ NAME = 80  # characters of an id or the name of a benchmark
 MOST, LEAST, ALL_LETTERS = 1000, 140, 1_000_000  # characters of a question that can be searched, and of all of them
 
 
-def letters(problems: int) -> int:
+def searchable_letters(problems: int) -> int:
     """How many letters of every question a page of so many problems can be searched for."""
     return max(LEAST, min(MOST, ALL_LETTERS // max(problems, 1)))
 
@@ -121,7 +124,8 @@ def letters(problems: int) -> int:
 def table(detail: ProblemDetail, held: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
-    searched, k = letters(problems.height), detail.comparison.change.k
+    searched, k = searchable_letters(problems.height), detail.comparison.change.k
+    # counts among the first k samples are added only where they differ from the counts of all samples
     more = not ((tally.drawn_PR == k) | tally.stopped_PR).all()
     benchmarks = [single_line(str(name), NAME) for name in tally.benchmark_P]
     return {
@@ -144,4 +148,5 @@ def _constant_or_all(values: list[int]) -> int | list[int]:
 
 
 def _rounded(p: float) -> float | None:
+    """A p-value in two digits, which keeps a table of thousands of rows small; None where there was no test."""
     return None if math.isnan(p) else float(f"{p:.2g}")

@@ -13,8 +13,8 @@ from offleash.stats.change import METRICS
 
 MEANING_OF_CLASS = {
     "P": "reached by both runs",
-    "E": "reached by {after} alone",
-    "S": "reached by {before} alone",
+    "E": "reached only by {after}",
+    "S": "reached only by {before}",
     "O": "reached by neither",
 }
 
@@ -55,12 +55,13 @@ class RateTile:
 def tiles(comparison: Comparison) -> list[Tile]:
     """P, E, S and O."""
     change, evidence = comparison.change, comparison.evidence
+    # the exchange null gives expectations for gains and losses only
     expected = {} if evidence.null is None else {"E": evidence.null.expected_E, "S": evidence.null.expected_S}
     at_least = {"E": evidence.gains_at_least, "S": evidence.losses_at_least}
     out = []
     for name in ("P", "E", "S", "O"):
         value = float(getattr(change, name))
-        chance = f"{expected[name]:.1f} if the model were unchanged" if name in expected else ""
+        chance = f"{expected[name]:.1f} expected for an unchanged model" if name in expected else ""
         least = at_least.get(name)
         beyond_chance = (
             "" if least is None else f"{f'at least {least:,}' if least else 'none'} beyond chance (95% confidence)"
@@ -82,6 +83,7 @@ def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
     floor = -1.0 if name == "NSCR" else 0.0  # NSCR is negative where more was lost than gained
     known = bool(np.isfinite(value))
 
+    # an interval may extend beyond the line by rounding; a mark outside its box would look like an error
     def place(where: float) -> float:
         return round(100 * (min(max(where, floor), 1.0) - floor) / (1.0 - floor), 2)
 
@@ -98,6 +100,6 @@ def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
         left=place(interval.low) if known else 0.0,
         width=round(place(interval.high) - place(interval.low), 2) if known else 0.0,
         chance_at=None if chance is None else place(chance),
-        chance="" if chance is None else f"{chance:.3f} if the model were unchanged",
+        chance="" if chance is None else f"{chance:.3f} expected for an unchanged model",
         zero_at=place(0.0) if floor < 0 else None,
     )

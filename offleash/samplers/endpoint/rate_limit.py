@@ -232,12 +232,12 @@ def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
             raise _unreachable(where, tries, error) from None
         raise OffleashError(
             f"{where} returned no list of models (tries: {tries}): {error}. Check that the server is up and its "
-            f"address right. If it has no such list, {step}."
+            f"address right. If it does not list its models, {step}."
         ) from None
     except ValueError as error:
         raise OffleashError(
             f"{where} answered with {error}. Is {url} the address of an OpenAI-compatible server, such as "
-            f"http://localhost:8000/v1? If it is, and has no such list, {step}."
+            f"http://localhost:8000/v1? If so, and it does not list its models, {step}."
         ) from None
     if len(names) != 1:
         example = f", for example endpoint:{url}#{names[0]}" if names else ""

@@ -57,7 +57,7 @@ def open_sampler(model: Model) -> Sampler:
 
 def settings_of(texts: Mapping[str, str]) -> Settings:
     """The settings of an endpoint, checked."""
-    readers: dict[str, tuple[Callable[[str], object], str]] = {
+    parsers: dict[str, tuple[Callable[[str], object], str]] = {
         "concurrency": (_count, "a whole number of requests, 1 or more"),
         "timeout": (_seconds, "seconds, above 0"),
         "tries": (_count, "a whole number, 1 or more"),
@@ -68,9 +68,9 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
     }
     values: dict[str, object] = {}
     for name, text in texts.items():
-        if name not in readers:
-            raise unknown("setting of endpoint:", name, readers)
-        read, expected = readers[name]
+        if name not in parsers:
+            raise unknown("setting of endpoint:", name, parsers)
+        read, expected = parsers[name]
         try:
             values[name] = read(text)
         except (ValueError, KeyError):
@@ -146,9 +146,9 @@ class Endpoint:
             seeds = [seed_of(chunk, start) >> 1 if start else chunk for start, _ in parts]
             calls = [partial(self._part, request, decoding, n, seed) for (_, n), seed in zip(parts, seeds, strict=True)]
             for (start, n), seed, choices in zip(parts, seeds, self._threads.run(calls), strict=True):
-                for place, choice in enumerate(choices[:n], start):
-                    samples[place] = _sample(request.first + place, choice, seed, decoding)
-        return tuple(samples[place] for place in range(request.size))
+                for number, choice in enumerate(choices[:n], start):
+                    samples[number] = _sample(request.first + number, choice, seed, decoding)
+        return tuple(samples[number] for number in range(request.size))
 
     def _part(self, request: Request, decoding: SamplingParams, n: int, seed: int) -> tuple[Choice, ...]:
         """At least one and at most n samples: as many as the server gives that are no copies."""
@@ -267,13 +267,13 @@ def _sample(index: int, choice: Choice, seed: int, decoding: SamplingParams) -> 
 def _missing_parts(samples: Mapping[int, Sample], size: int, largest: int) -> list[tuple[int, int]]:
     """(first place, size) of the runs of places without a sample, each at most `largest` long."""
     parts: list[tuple[int, int]] = []
-    for place in range(size):
-        if place in samples:
+    for number in range(size):
+        if number in samples:
             continue
-        if parts and sum(parts[-1]) == place and parts[-1][1] < largest:
+        if parts and sum(parts[-1]) == number and parts[-1][1] < largest:
             parts[-1] = (parts[-1][0], parts[-1][1] + 1)
         else:
-            parts.append((place, 1))
+            parts.append((number, 1))
     return parts
 
 

@@ -115,7 +115,7 @@ class Slots:
 # The attention function, and the layout of rows by prompt.
 
 
-NAME = "offleash"
+ATTENTION = "offleash"
 MIN_KEYS = 16  # keys per row in a product: torch multiplies matrices of less than 400 products in a slow loop
 MAX_PADDING = 4  # blocks may hold this many times the rows; beyond it, each row takes a copy of its prompt instead
 
@@ -134,7 +134,7 @@ class Blocks:
     """
 
     prompts: Tensor  # those that have rows
-    place_R: Tensor  # where each row goes, in the blocks one after another
+    index_R: Tensor  # where each row goes, in the blocks one after another
     block_rows: int  # of the largest block; the others are padded to it
 
 
@@ -186,7 +186,7 @@ def register() -> None:
     """Make the function known to transformers by its name."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, attention)
+    AttentionInterface.register(ATTENTION, attention)
 
 
 def attention(
@@ -247,12 +247,12 @@ def _hide(scores: Tensor, prompts: Prompts, cached: int, window: int) -> None:
     """Mask the padding of shorter prompts, and what lies before the window."""
     if len(prompts.length_G) == 1 and not (window and prompts.longest + cached >= window):
         return
-    place_L = torch.arange(prompts.longest, device=scores.device)
+    position_L = torch.arange(prompts.longest, device=scores.device)
     length_R = prompts.length_G[prompts.prompt_R][:, None]
-    hidden_RL = place_L >= length_R
+    hidden_RL = position_L >= length_R
     if window:
         # the new token is at position length + cached, and sees the `window` positions that end with its own
-        hidden_RL |= place_L <= length_R + cached - window
+        hidden_RL |= position_L <= length_R + cached - window
     scores.masked_fill_(hidden_RL[:, None, None, :], -torch.inf)
 
 
@@ -296,7 +296,7 @@ def _blocked(rows: Tensor, prompts: Prompts) -> Tensor:
     if blocks is None:
         return rows.transpose(0, 1).reshape(1, kv_heads, R * repeats, width)
     padded = rows.new_zeros(len(blocks.prompts) * blocks.block_rows, kv_heads, repeats, width)
-    padded[blocks.place_R] = rows
+    padded[blocks.index_R] = rows
     shape = (len(blocks.prompts), blocks.block_rows, kv_heads, repeats, width)
     return padded.view(shape).transpose(1, 2).reshape(shape[0], kv_heads, blocks.block_rows * repeats, width)
 
@@ -307,7 +307,7 @@ def _unblocked(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tenso
     rows = blocked.view(G, kv_heads, -1, repeats, width).transpose(1, 2)
     if prompts.blocks is None:
         return rows[0]
-    return rows.reshape(-1, kv_heads, repeats, width)[prompts.blocks.place_R]
+    return rows.reshape(-1, kv_heads, repeats, width)[prompts.blocks.index_R]
 
 
 def _blocks(prompt_R: Tensor) -> Blocks:
@@ -330,19 +330,22 @@ def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: 
     total = state.cached + new
     own = state.layers[layer]
     key, value = own.keys[state.start : state.stop, :, :total], own.values[state.start : state.stop, :, :total]
-    place_Q, place_T = torch.arange(state.cached, total, device=query.device), torch.arange(total, device=query.device)
-    seen = (place_T <= place_Q[:, None]).expand(R, 1, new, total)
+    position_Q, position_T = (
+        torch.arange(state.cached, total, device=query.device),
+        torch.arange(total, device=query.device),
+    )
+    seen = (position_T <= position_Q[:, None]).expand(R, 1, new, total)
     if window:
-        seen = seen & (place_T > place_Q[:, None] - window)
+        seen = seen & (position_T > position_Q[:, None] - window)
     if state.prompts is not None:
         prompts = state.prompts
         shared, L = prompts.layers[layer], prompts.longest
         key = torch.cat([shared.keys[prompts.prompt_R, :, :L], key], 2)
         value = torch.cat([shared.values[prompts.prompt_R, :, :L], value], 2)
-        length_R, place_L = prompts.length_G[prompts.prompt_R][:, None, None], torch.arange(L, device=query.device)
-        before = (place_L < length_R).expand(R, new, L)
+        length_R, position_L = prompts.length_G[prompts.prompt_R][:, None, None], torch.arange(L, device=query.device)
+        before = (position_L < length_R).expand(R, new, L)
         if window:
-            before = before & (place_L > length_R + place_Q[:, None] - window)
+            before = before & (position_L > length_R + position_Q[:, None] - window)
         seen = torch.cat([before[:, None], seen], -1)
     if cap:  # no fused kernel of torch caps scores
         repeats = heads // key.shape[1]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 from offleash.samplers.huggingface.attention import (
-    NAME,
+    ATTENTION,
     AttentionContext,
     Layer,
     Prompts,
@@ -55,20 +55,20 @@ class Network:
         """For each prompt its keys and values in every layer, and the logits of what comes next, in their order."""
         states: dict[int, tuple[list[Layer], Tensor]] = {}
         for length in sorted({len(prompt) for prompt in prompts}):  # of one length: no padding to be masked
-            places = [place for place, prompt in enumerate(prompts) if len(prompt) == length]
+            same_length = [index for index, prompt in enumerate(prompts) if len(prompt) == length]
             rows = max(1, PROMPT_TOKENS // length)
-            for part in (places[start : start + rows] for start in range(0, len(places), rows)):
+            for part in (same_length[start : start + rows] for start in range(0, len(same_length), rows)):
                 slots = Slots.of(self.layers, len(part), length)
-                tokens = torch.tensor([prompts[place] for place in part], device=self.device)
+                tokens = torch.tensor([prompts[index] for index in part], device=self.device)
                 logits = self.run(slots, 0, len(part), 0, tokens, None)
-                for row, place in enumerate(part):
+                for row, index in enumerate(part):
                     # views of the common buffers: prompts that are read together are freed together
                     own = [
                         Layer(1, length, layer.keys[row : row + 1], layer.values[row : row + 1])
                         for layer in slots.layers
                     ]
-                    states[place] = (own, logits[row])
-        return [states[place] for place in range(len(prompts))]
+                    states[index] = (own, logits[row])
+        return [states[index] for index in range(len(prompts))]
 
     def run(
         self,
@@ -93,18 +93,18 @@ class Network:
         Returns:
             (rows, vocabulary), or (rows, new, vocabulary) with `every`.
         """
-        place = torch.arange(cached, cached + tokens.shape[1], device=self.device)[None]
+        at_RT = torch.arange(cached, cached + tokens.shape[1], device=self.device)[None]
         if prompts is not None:
-            place = place + prompts.length_G[prompts.prompt_R][:, None]
+            at_RT = at_RT + prompts.length_G[prompts.prompt_R][:, None]
         else:
-            place = place.expand(tokens.shape[0], -1)
+            at_RT = at_RT.expand(tokens.shape[0], -1)
         self.forwarded += tokens.numel()
         with (
             torch.inference_mode(),
             attending(AttentionContext(slots.layers, start, stop, cached, prompts, self.windows)),
         ):
             keep = 0 if every else 1
-            out: Tensor = self.model(input_ids=tokens, position_ids=place, use_cache=False, logits_to_keep=keep).logits
+            out: Tensor = self.model(input_ids=tokens, position_ids=at_RT, use_cache=False, logits_to_keep=keep).logits
         return out if every else out[:, -1]
 
 
@@ -128,7 +128,7 @@ def open_network(model: nn.Module) -> Network:
         before = model.config._attn_implementation
         if not model._can_set_attn_implementation():
             raise UnsupportedError("its attention implementation cannot be replaced")
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(ATTENTION)
         net = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
             actual = _self_check(net, tokens)
@@ -184,7 +184,7 @@ def _self_check(net: Network, tokens: Tensor) -> Tensor:
         )
         two = tokens.expand(2, -1)
         net.run(slots, 0, 2, 0, two[:, start : start + 3], prompts)
-        for place in range(start + 3, 12):
-            logits = net.run(slots, 0, 2, place - start, two[:, place : place + 1], prompts)
+        for position in range(start + 3, 12):
+            logits = net.run(slots, 0, 2, position - start, two[:, position : position + 1], prompts)
         out.append(logits[1].float())
     return torch.stack(out[1:])

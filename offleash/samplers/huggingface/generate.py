@@ -111,18 +111,18 @@ class _TokenChooser:
     def samples(self, first: int) -> list[Sample]:
         """What was chosen, as samples with their indices from `first` on."""
         token_NT = np.stack(self._tokens, 1)
-        rows = [token_NT[place, :length].tolist() for place, length in enumerate(self._text_length_N)]
+        rows = [token_NT[index, :length].tolist() for index, length in enumerate(self._text_length_N)]
         texts = decode(self.loaded.tokenizer, rows)
         return [
             Sample(
-                first + place,
+                first + index,
                 cut(text, self.decoding.stop),
-                int(self._length_N[place]),
-                TRUNCATED if self._open_N[place] else FINISHED,
-                int(self.seed_N[place]),
-                *self._sums_N4[place].tolist(),
+                int(self._length_N[index]),
+                TRUNCATED if self._open_N[index] else FINISHED,
+                int(self.seed_N[index]),
+                *self._sums_N4[index].tolist(),
             )
-            for place, text in enumerate(texts)
+            for index, text in enumerate(texts)
         ]
 
     def _close(self) -> None:
@@ -131,6 +131,6 @@ class _TokenChooser:
         self._text_length_N[self._open_N & ~ends_N] += 1
         self._open_N &= ~ends_N
         if self._stops is not None and self._open_N.any():
-            place_N = np.flatnonzero(self._open_N)
-            tokens = np.stack(self._tokens, 1)[place_N].astype(np.int32)
-            self._open_N[place_N] = ~self._stops(tokens)
+            index_N = np.flatnonzero(self._open_N)
+            tokens = np.stack(self._tokens, 1)[index_N].astype(np.int32)
+            self._open_N[index_N] = ~self._stops(tokens)

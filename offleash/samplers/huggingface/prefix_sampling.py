@@ -257,10 +257,10 @@ def _stack_prompts(trees: Sequence[Tree]) -> StackedPrompts:
     if len(trees) == 1:
         return trees[0].layers, length
     longest, stacked = int(length.max()), []
-    for place, layer in enumerate(trees[0].layers):
+    for index, layer in enumerate(trees[0].layers):
         buffer = Slots.like([layer], len(trees), longest).layers[0]
         for row, tree in enumerate(trees):
-            buffer.append(row, row + 1, 0, tree.layers[place].keys, tree.layers[place].values)
+            buffer.append(row, row + 1, 0, tree.layers[index].keys, tree.layers[index].values)
         stacked.append(buffer)
     return stacked, length
 
@@ -299,8 +299,8 @@ class NextTokenDistribution:
         edge_RV /= edge_RV[:, -1:].clone()  # the last edge is exactly 1, whatever the probabilities round to
         # row r is moved to [r, r + 1): the edges of all rows are one sorted line, and one search serves all samples
         edge_RV += torch.arange(R, dtype=torch.float64, device=edge_RV.device)[:, None]
-        place_N = torch.searchsorted(edge_RV.view(-1), uniform_N.clamp_max(LARGEST) + row_N, right=True)
-        return place_N - row_N * V
+        index_N = torch.searchsorted(edge_RV.view(-1), uniform_N.clamp_max(LARGEST) + row_N, right=True)
+        return index_N - row_N * V
 
 
 def distribution(logits_RV: Tensor, decoding: SamplingParams) -> NextTokenDistribution:

@@ -67,17 +67,17 @@ class Tree:
         self.parent_N[node_R], self.token_N[node_R] = parent_R, token_R
         low, high = self.size, self.size + len(parent_R)
         self.logits_NV[low:high] = logits_RV
-        for place, layer in enumerate(slots.layers):  # the last token of a row at this depth is its (depth - 1)-th
-            self.keys_N[place][low:high] = layer.keys[slot_R, :, depth - 1]
-            self.values_N[place][low:high] = layer.values[slot_R, :, depth - 1]
+        for index, layer in enumerate(slots.layers):  # the last token of a row at this depth is its (depth - 1)-th
+            self.keys_N[index][low:high] = layer.keys[slot_R, :, depth - 1]
+            self.values_N[index][low:high] = layer.values[slot_R, :, depth - 1]
         self.size = high
         return node_R
 
     def path(self, node_R: Ints, depth: int) -> Ints:
         """The nodes from below the root to each node, which all lie at one depth: (rows, depth)."""
         path = np.empty((len(node_R), depth), np.int64)
-        for place in range(depth - 1, -1, -1):
-            path[:, place] = node_R
+        for position in range(depth - 1, -1, -1):
+            path[:, position] = node_R
             node_R = self.parent_N[node_R]
         return path
 
@@ -85,10 +85,10 @@ class Tree:
         """Write keys and values of whole paths into slots."""
         if not path_RT.shape[1]:
             return
-        place = torch.from_numpy(path_RT).to(slot_R.device)
+        node_RT = torch.from_numpy(path_RT).to(slot_R.device)
         for number, layer in enumerate(slots.layers):
             for buffer, nodes in ((layer.keys, self.keys_N[number]), (layer.values, self.values_N[number])):
-                buffer[slot_R, :, : path_RT.shape[1]] = nodes[place].transpose(1, 2)
+                buffer[slot_R, :, : path_RT.shape[1]] = nodes[node_RT].transpose(1, 2)
 
     def _reserve(self, nodes: int, slots: Slots) -> None:
         """Grow the buffers to at least so many nodes, doubling: adding stays linear in the number of nodes."""
@@ -222,8 +222,8 @@ class PrefixRows:
         real = int(np.searchsorted(row_E, self.real))
         parts = [self.token_RT[row_E[:real], : self.depth]]
         for number in np.unique(self.tree_Q[row_E[real:] - self.real]):
-            place = row_E[real:] - self.real
-            path = trees[number].path(self.node_Q[place[self.tree_Q[place] == number]], self.depth)
+            index = row_E[real:] - self.real
+            path = trees[number].path(self.node_Q[index[self.tree_Q[index] == number]], self.depth)
             parts.append(trees[number].token_N[path].astype(np.int32))
         return np.concatenate(parts)
 
@@ -276,13 +276,14 @@ def advance(
     enters_C = known_C < 0
     slot_C, source, target = _assign_slots(row_C[:real], int(enters_C.sum()))
     entering_slots = slot_C[real:]
-    # where each child goes: its slot, or its place among the nodes, which are numbered after the real rows
-    place_C = np.empty(len(row_C), np.int64)
-    place_C[:real] = slot_C[:real]
-    place_C[real:][enters_C] = entering_slots
-    place_C[real:][~enters_C] = len(slot_C) + np.arange(int((~enters_C).sum()))
+    # where each child goes: its slot, or its index among the nodes, which are numbered after the real rows
+    index_C = np.empty(len(row_C), np.int64)
+    index_C[:real] = slot_C[:real]
+    index_C[real:][enters_C] = entering_slots
+    index_C[real:][~enters_C] = len(slot_C) + np.arange(int((~enters_C).sum()))
     tree_R, parent_R = np.empty(len(slot_C), np.int64), np.empty(len(slot_C), np.int64)
     tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real]], tree_C[enters_C]])
+    # a row continues its tree only where the tree is kept for later samples; elsewhere its nodes would never be read
     keeps = np.array([tree.keep for tree in trees])
     parents = np.where(keeps[tree_C[enters_C]], node_C[enters_C], -1)
     parent_R[slot_C] = np.concatenate([node_R[row_C[:real]], parents])
@@ -296,7 +297,7 @@ def advance(
         tokens[entering_slots[mine], : rows.depth] = trees[number].token_N[path]
         from_tree.append((int(number), entering_slots[mine], path))
     tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][enters_C]])
-    row_N = place_C[child_N]
+    row_N = index_C[child_N]
     order = np.argsort(row_N, kind="stable")
     after = PrefixRows(
         rows.depth + 1, sample_N[order], row_N[order], tokens, tree_R, parent_R, tree_C[~enters_C], known_C[~enters_C]

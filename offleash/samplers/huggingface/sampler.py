@@ -155,22 +155,23 @@ class HuggingFace:
         """The trees of a wave, kept ones and new ones for prompts that are read now; which tree each sample belongs to;
         and bytes that new nodes may take."""
         assert self.network is not None
-        places = {problem: place for place, problem in enumerate(dict.fromkeys(request.problem for request, _ in wave))}
+        problems = dict.fromkeys(request.problem for request, _ in wave)
+        numbers = {problem: number for number, problem in enumerate(problems)}
         new = {request.problem: tokens for request, tokens in wave if request.problem not in self._trees}
         for problem, (layers, logits) in zip(new, self.network.read(list(new.values())), strict=True):
             self._trees[problem] = Tree(new[problem], layers, logits[None].float())
         for request, _ in wave:
             self._trees[request.problem].keep = request.more_expected and self.limits.merge
-        trees, token_bytes = [self._trees[problem] for problem in places], self.network.bytes_per_token
+        trees, token_bytes = [self._trees[problem] for problem in numbers], self.network.bytes_per_token
         spare = self.limits.memory - sum(tree.bytes(token_bytes) for tree in self._trees.values())
-        for problem in [problem for problem in self._trees if problem not in places]:
+        for problem in [problem for problem in self._trees if problem not in numbers]:
             if spare < self.limits.memory // 2:  # the problems of this wave come first; the oldest trees go first
                 spare += self._trees.pop(problem).bytes(token_bytes)
         for request, _ in wave:
             if not request.more_expected:
                 self._trees.pop(request.problem, None)
         sizes = [request.size for request, _ in wave]
-        return trees, np.repeat([places[request.problem] for request, _ in wave], sizes), spare // 2  # buffers double
+        return trees, np.repeat([numbers[request.problem] for request, _ in wave], sizes), spare // 2  # buffers double
 
 
 @dataclass
@@ -194,14 +195,14 @@ class _ChunkCollector:
         tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
         index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
         columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
-        for place, index, sequence, seed, sums in zip(*(column.tolist() for column in columns), strict=True):
-            self._samples[place].append(Sample(index, texts[sequence], tokens, finish, seed, *sums))
+        for request_row, index, sequence, seed, sums in zip(*(column.tolist() for column in columns), strict=True):
+            self._samples[request_row].append(Sample(index, texts[sequence], tokens, finish, seed, *sums))
         counts = np.bincount(request_N, minlength=len(self._open))
         self._open -= counts
-        for place in np.flatnonzero((self._open == 0) & (counts > 0)).tolist():
-            samples = sorted(self._samples[place], key=lambda sample: sample.index)
-            self._samples[place] = []
-            yield SampleChunk(self.requests[place], tuple(samples))
+        for request_row in np.flatnonzero((self._open == 0) & (counts > 0)).tolist():
+            samples = sorted(self._samples[request_row], key=lambda sample: sample.index)
+            self._samples[request_row] = []
+            yield SampleChunk(self.requests[request_row], tuple(samples))
 
 
 def _open_engine(loaded: LoadedModel, engine: str) -> tuple[Network | None, str]:

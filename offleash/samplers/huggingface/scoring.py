@@ -38,7 +38,7 @@ SHARE = 4  # quarters of the memory: prompts may take one (two while they are st
 class TargetText:
     """Tokens to be scored after one of several prompts."""
 
-    place: int  # the row of its sums
+    trace_row: int  # the row of its sums
     prompt: int  # the number of the prompt
     token_T: Ints  # at least one; END can only be the last
     start: int = 0  # tokens of the text before these, where it is read in windows
@@ -60,8 +60,8 @@ class ScoreSums:
     entropy_F: NDArray[np.float32]  # of every token of all texts, one after the other, by the model's own distribution
     offset_N: Ints  # where each text begins in it
 
-    def add(self, logits_MV: Tensor, token_M: Ints, place_M: Ints, at_M: Ints) -> None:
-        """Score M tokens by the logits before them: token number `at` of the text `place`."""
+    def add(self, logits_MV: Tensor, token_M: Ints, trace_M: Ints, at_M: Ints) -> None:
+        """Score M tokens by the logits before them: token number `at` of the text `trace`."""
         step = max(1, self.cells // SHARE // logits_MV.shape[1])  # sorting for top-p takes several copies
         for start in range(0, len(token_M), step):
             part = slice(start, start + step)
@@ -74,8 +74,8 @@ class ScoreSums:
                 next_token.entropy_sampled_R,
             ]
             added_M4 = torch.stack(columns, 1).double().cpu().numpy()
-            np.add.at(self.sums_N4, place_M[part], added_M4)  # not +=: a text may have several tokens in one part
-            self.entropy_F[self.offset_N[place_M[part]] + at_M[part]] = added_M4[:, 1]
+            np.add.at(self.sums_N4, trace_M[part], added_M4)  # not +=: a text may have several tokens in one part
+            self.entropy_F[self.offset_N[trace_M[part]] + at_M[part]] = added_M4[:, 1]
 
     def _token_logprob(self, logprob_RV: Tensor, token_R: Tensor) -> Tensor:
         """Log-probability of one token per row; END has the probability of all the model's end tokens together, since
@@ -104,20 +104,21 @@ def score_targets(
         by_prompt.setdefault(target.prompt, []).append(target)
     layers, logits = network.read([prompts[next(iter(by_prompt))][:1]])[0]  # one token, to see the shapes
     shape = _Shape(Slots.like(layers, 0, 0).bytes_per_token, len(logits), _heads(network), len(layers))
+    # a wave: prompts whose keys and values fit in memory together
     for wave in _waves(prompts, list(by_prompt), limits, shape):
         texts = [target for prompt in wave for target in by_prompt[prompt]]
         stacked, length_G, logits_GV = _prefill(network, [prompts[prompt] for prompt in wave])
         # the first token of every text, by the logits after its prompt: no further forward pass
         row_N = np.array([wave.index(target.prompt) for target in texts])
-        first_N, place_N = (
+        first_N, trace_N = (
             np.array([target.token_T[0] for target in texts]),
-            np.array([target.place for target in texts]),
+            np.array([target.trace_row for target in texts]),
         )
         start_N = np.array([target.start for target in texts])
         for start in range(0, len(texts), max(1, limits.cells // shape.vocabulary)):
             part = slice(start, start + max(1, limits.cells // shape.vocabulary))
             rows = torch.from_numpy(row_N[part]).to(network.device)
-            sums.add(logits_GV[rows], first_N[part], place_N[part], start_N[part])
+            sums.add(logits_GV[rows], first_N[part], trace_N[part], start_N[part])
         longer = [(target, row) for target, row in zip(texts, row_N.tolist(), strict=True) if target.length > 1]
         for batch, piece in _batches(longer, [len(prompts[prompt]) for prompt in wave], limits, context, shape):
             _score_batch(network, stacked, length_G, batch, piece, sums)
@@ -193,7 +194,7 @@ def _score_batch(
     token_RT = np.zeros((len(batch), length_R[0] + 1), np.int64)
     for row, (target, _) in enumerate(batch):
         token_RT[row, : target.length] = target.token_T
-    place_R, start_R = np.array([(target.place, target.start) for target, _ in batch]).T
+    trace_R, start_R = np.array([(target.trace_row, target.start) for target, _ in batch]).T
     prompt_R = torch.tensor([row for _, row in batch], device=network.device)
     slots = Slots.like(stacked, len(batch), int(length_R[0]))
     for cached in range(0, int(length_R[0]), piece):
@@ -206,7 +207,7 @@ def _score_batch(
         row_M, column_M = np.nonzero(real_RT)
         wanted = logits[torch.from_numpy(real_RT).to(network.device)]
         at_M = start_R[row_M] + cached + 1 + column_M  # logits after token t score token t + 1
-        sums.add(wanted, token_RT[:rows, cached + 1 : stop + 1][real_RT], place_R[row_M], at_M)
+        sums.add(wanted, token_RT[:rows, cached + 1 : stop + 1][real_RT], trace_R[row_M], at_M)
 
 
 def _prefill(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], Tensor, Tensor]:
@@ -217,9 +218,9 @@ def _prefill(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], T
     if len(read) == 1:
         return read[0][0], length_G, logits_GV
     stacked = Slots.like(read[0][0], len(prompts), int(length_G.max())).layers
-    for place, layer in enumerate(stacked):
+    for index, layer in enumerate(stacked):
         for row, (layers, _) in enumerate(read):
-            layer.append(row, row + 1, 0, layers[place].keys, layers[place].values)
+            layer.append(row, row + 1, 0, layers[index].keys, layers[index].values)
     return stacked, length_G, logits_GV
 
 
@@ -235,7 +236,7 @@ def _heads(network: Network) -> int:
 
 PASS_TOKENS = 8192  # in a forward pass of the plain engine
 ENCODED_LETTERS = 1 << 20  # tokenized at a time
-KEEP = "logits_to_keep"  # an argument of `forward` in most models: logits of the last tokens only
+LOGITS_TO_KEEP = "logits_to_keep"  # an argument of `forward` in most models: logits of the last tokens only
 
 
 @dataclass(frozen=True)
@@ -277,13 +278,13 @@ class Scorer:
 
     def read(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[TextScore]:
         """As `score`, with the entropy of every token."""
-        distinct = {trace: place for place, trace in enumerate(dict.fromkeys(traces))}
+        distinct = {trace: trace_row for trace_row, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._encode_prompt(trace.prompt) for trace in distinct}
         texts = self._encode_texts(list(distinct))
         contexts = [tokens for tokens, _ in prompts.values()]  # what targets are read after: prompts, and histories
         numbers = {prompt: number for number, prompt in enumerate(prompts)}
         errors, window_counts, targets = [], [], []
-        for (trace, place), text in zip(distinct.items(), texts, strict=True):
+        for (trace, trace_row), text in zip(distinct.items(), texts, strict=True):
             prompt, error = prompts[trace.prompt]
             errors.append(error or self._length_error(prompt))
             spans = windows(len(prompt), len(text), self.sampler.loaded.context) if not errors[-1] else []
@@ -293,7 +294,7 @@ class Scorer:
                 if span.history is not None:  # a later window: what is before it is its prompt
                     number = len(contexts)
                     contexts.append([*prompt, *text[: span.start].tolist()][-span.history :])
-                targets.append(TargetText(place, number, text[span.start : span.stop], span.start))
+                targets.append(TargetText(trace_row, number, text[span.start : span.stop], span.start))
         limits, loaded = self.sampler.limits, self.sampler.loaded
         size_N = np.array([len(text) for text in texts], np.int64)
         entropy_F, offset_N = np.zeros(int(size_N.sum()), np.float32), np.cumsum(size_N) - size_N
@@ -361,14 +362,14 @@ class Scorer:
         head = np.tile(np.array(prompt, np.int64), (len(batch), 1))
         # rows are padded behind their end, where a causal model cannot see it from the tokens that count
         read = torch.from_numpy(np.maximum(np.concatenate([head, token_RT[:, : stop - 1]], 1), 0)).to(model.device)
-        keep = {KEEP: stop - start} if KEEP in signature(model.forward).parameters else {}
+        keep = {LOGITS_TO_KEEP: stop - start} if LOGITS_TO_KEEP in signature(model.forward).parameters else {}
         with torch.inference_mode():
             logits = model(input_ids=read, attention_mask=torch.ones_like(read), use_cache=False, **keep).logits
         real_RT = np.arange(start, stop) < np.array([target.length for target in batch])[:, None]
         row_M, column_M = np.nonzero(real_RT)
-        place_R, start_R = np.array([(target.place, target.start) for target in batch]).T
+        trace_R, start_R = np.array([(target.trace_row, target.start) for target in batch]).T
         wanted = logits[:, start - stop :][torch.from_numpy(real_RT).to(model.device)]
-        sums.add(wanted, token_RT[:, start:][real_RT], place_R[row_M], start_R[row_M] + start + column_M)
+        sums.add(wanted, token_RT[:, start:][real_RT], trace_R[row_M], start_R[row_M] + start + column_M)
 
 
 def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:

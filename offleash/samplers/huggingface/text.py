@@ -59,7 +59,7 @@ def decode(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[
 
 def cut(text: str, stop: Sequence[str]) -> str:
     """A text up to the first of the stop texts, which is no part of it."""
-    return text[: min([place for place in map(text.find, stop) if place >= 0], default=len(text))]
+    return text[: min([at for at in map(text.find, stop) if at >= 0], default=len(text))]
 
 
 def stop_finder(

@@ -126,12 +126,12 @@ class VllmSampler:
                 parts.pop(number, None)
                 yield SampleChunk(request, error=str(reply["error"]))
                 continue
-            place = int(reply["sample"])
+            index = int(reply["sample"])
             samples = parts.setdefault(number, {})
-            samples[place] = _sample(reply, request.first + place, seeds[number][place], decoding)
+            samples[index] = _sample(reply, request.first + index, seeds[number][index], decoding)
             if len(samples) == request.size:
                 del parts[number]
-                yield SampleChunk(request, tuple(samples[place] for place in range(request.size)))
+                yield SampleChunk(request, tuple(samples[index] for index in range(request.size)))
 
 
 def _path(name: str, *signs: str) -> str:
@@ -197,7 +197,7 @@ def _check(decoding: SamplingParams) -> None:
 
 def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sample:
     logprob = float(reply["logprob"])
-    certain = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
+    greedy_logprob = 0.0 if decoding.temperature == 0 else None  # the most probable token, whatever its probability
     return Sample(
         index=index,
         text=str(reply["text"]),
@@ -205,5 +205,5 @@ def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sa
         finish=str(reply["finish"]),
         seed=seed,
         logprob_raw=logprob,
-        logprob_sampled=logprob if decoding.plain else certain,
+        logprob_sampled=logprob if decoding.plain else greedy_logprob,
     )

@@ -225,7 +225,7 @@ class Call:
         request, sample = (int(part) for part in output.request_id.split("-")[1:])
         done = output.outputs[0]
         if request not in self.left:
-            return  # another sample failed it meanwhile
+            return  # the request has already failed, by another of its samples
         if done.finish_reason not in ("stop", "length"):
             self._fail(request, f"vLLM ended a sample with {done.finish_reason!r}")
             return

@@ -1,4 +1,4 @@
-"""REINFORCE against a baseline that is not a learnt critic: leave-one-out, the whole batch, the greedy sample."""
+"""REINFORCE with a baseline that is not a learned critic: leave-one-out, the whole batch, the greedy sample."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from offleash.training.methods.grpo import clipped
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """`A_i = R_i - mean of the others' R`: the baseline of a sample does not know the sample."""
+    """`A_i = R_i - mean of the others' R`: the baseline of a sample does not depend on the sample."""
 
     def __call__(self, group: RolloutGroup) -> Floats:
         if group.size == 1:
-            return np.zeros(1)  # nobody to compare with
+            return np.zeros(1)  # nothing to compare with
         others_G: Floats = (group.reward_G.sum() - group.reward_G) / (group.size - 1)
         return group.reward_G - others_G
 
@@ -22,7 +22,7 @@ class LeaveOneOut:
 def rloo(clip: float = 0.2, kl: float = 0.0) -> Method:
     """REINFORCE with a leave-one-out baseline (Ahmadian et al., Back to Basics, arXiv:2402.14740).
 
-    The gradient of the mean reward without bias: terms of tokens are summed, divided by a constant only.
+    An unbiased gradient of the mean reward: per-token terms are summed and divided only by a constant.
     """
     return Method(LeaveOneOut(), clipped(clip, kl, Average.CONSTANT))
 
@@ -41,14 +41,14 @@ class BatchNormalised:
 def reinforce_pp(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """REINFORCE++: rewards normalised over the whole batch (Hu et al., arXiv:2501.03262).
 
-    A group that is all right or all wrong still counts; tokens of the step are averaged as one.
+    A group that is all correct or all wrong still has a gradient; the loss averages over all tokens of the step.
     """
     return Method(BatchNormalised(above("delta", delta, 0)), clipped(clip, kl, Average.TOKEN))
 
 
 @dataclass(frozen=True)
 class OverGreedy:
-    """`A_i = R_i - R(greedy)`: what sampling brought over the most likely token at every place."""
+    """`A_i = R_i - R(greedy)`: the gain of a sample over greedy decoding."""
 
     def __call__(self, group: RolloutGroup) -> Floats:
         return group.reward_G - group.greedy
@@ -57,6 +57,6 @@ class OverGreedy:
 def remax(clip: float = 0.2, kl: float = 0.0) -> Method:
     """ReMax: the reward of the greedy sample is the baseline (Li et al., arXiv:2310.10505).
 
-    The gradient of the mean reward without bias; the baseline costs one more sample a problem.
+    An unbiased gradient of the mean reward; the baseline costs one more sample per problem.
     """
     return Method(OverGreedy(), clipped(clip, kl, Average.CONSTANT), MethodSchedule(greedy=True))

@@ -11,7 +11,7 @@ from offleash.training.methods.grpo import clipped, normalised
 
 @dataclass(frozen=True)
 class Diverse:
-    """`R_i max(least, (n - |cluster_i|) / (n - 1))` less its mean; a cluster is the samples with equal answers."""
+    """`R_i max(least, (n - |cluster_i|) / (n - 1))` minus its mean; a cluster is the samples with equal answers."""
 
     least: float = 0.1
 
@@ -26,7 +26,7 @@ class Diverse:
 def diversity(least: float = 0.1, clip: float = 0.2, kl: float = 0.0) -> Method:
     """Diversity times quality: a correct answer that others gave too earns less (Li et al., Darling, arXiv:2509.02534).
 
-    Correct and unlike the rest of the group; the paper learns what is alike, here equal answers are.
+    Rewards correct answers that differ from the group's; the paper learns a similarity, here it is equality.
     """
     return Method(Diverse(between("least", least, 0, 1)), clipped(clip, kl))
 
@@ -35,10 +35,9 @@ def diversity(least: float = 0.1, clip: float = 0.2, kl: float = 0.0) -> Method:
 class OutcomeNovelty:
     """`A_i + b (bonus_i - mean bonus)`, A_i those of grpo.
 
-    The bonus is `min(1, 1/sqrt(count))`, the count being how often the answer was given before this group: an
-    answer seen for the first time has the whole bonus, however many of the group give it. Where `batch`, it is the
-    share of the group that answered otherwise. A sample in which no answer was read has no bonus: silence is not
-    novel.
+    The bonus is `min(1, 1/sqrt(count))`, the count being how often the answer was given before this group: a new
+    answer gets the full bonus, however many samples of the group give it. With `batch`, the bonus is the share of
+    the group with another answer. A sample without a readable answer gets no bonus.
     """
 
     b: float = 0.2
@@ -47,8 +46,8 @@ class OutcomeNovelty:
 
     def __call__(self, group: RolloutGroup) -> Floats:
         counts = Counter(group.answer_G) if self.batch else group.seen
-        rare = _otherwise if self.batch else _rarity
-        bonus_G = np.array([rare(counts.get(a, 0), group.size) if a else 0.0 for a in group.answer_G])
+        bonus = _other_share if self.batch else _rarity
+        bonus_G = np.array([bonus(counts.get(a, 0), group.size) if a else 0.0 for a in group.answer_G])
         advantage_G: Floats = normalised(group.reward_G, self.delta) + self.b * (bonus_G - bonus_G.mean())
         return advantage_G
 
@@ -57,7 +56,7 @@ def _rarity(seen: int, _: int) -> float:
     return float(1 / np.sqrt(max(seen, 1)))
 
 
-def _otherwise(alike: int, size: int) -> float:
+def _other_share(alike: int, size: int) -> float:
     return 1 - alike / size
 
 
@@ -66,7 +65,7 @@ def outcome_novelty(
 ) -> Method:
     """Outcome-based exploration: a bonus for answers rarely given to the problem (Song et al., arXiv:2509.06941).
 
-    Grpo that also pays for answers the problem has rarely had, right or wrong.
+    Grpo with a bonus for answers that were rarely given to the problem, correct or wrong.
     """
     return Method(
         OutcomeNovelty(at_least("b", b, 0), batch, above("delta", delta, 0)),

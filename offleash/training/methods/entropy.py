@@ -1,4 +1,4 @@
-"""Entropy at the level of tokens: learn more where the policy hesitates, or keep its entropy from collapsing."""
+"""Token entropy: learn more where the policy is uncertain, or keep its entropy from collapsing."""
 
 from dataclasses import dataclass, replace
 from math import inf
@@ -7,7 +7,7 @@ import numpy as np
 
 from offleash.errors import OffleashError
 from offleash.training.method import Floats, Loss, Method, RolloutGroup, TokenSelection, above, at_least, fraction
-from offleash.training.methods.grpo import clipped, normalised, spread
+from offleash.training.methods.grpo import clipped, group_normalised, normalised
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class EntropyShaped:
 def entropy_advantage(
     alpha: float = 0.4, kappa: float = 2.0, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
 ) -> Method:
-    """Advantages shaped by entropy: where the policy hesitated, more is learnt (Cheng et al., arXiv:2506.14758).
+    """Advantages shaped by entropy: uncertain tokens are learned more strongly (Cheng et al., arXiv:2506.14758).
 
     Grpo with a bonus on uncertain tokens; the entropy is that of the drawing policy and has no gradient.
     """
@@ -40,18 +40,18 @@ def clip_cov(share: float = 2e-4, low: float = 1.0, high: float = 5.0, delta: fl
 
     A random share of tokens is left out, among those whose covariance lies between `low` and `high`.
 
-    The numbers are the paper's. There is no clip of the ratio: the tokens left out take its place.
+    The defaults are the paper's. The ratio is not clipped: leaving tokens out replaces the clip.
     """
     if not low <= high:
-        raise OffleashError(f"low = {low} lies above high = {high}: no covariance is between. Exchange them.")
+        raise OffleashError(f"low = {low} is above high = {high}, so no covariance lies between them. Swap them.")
     loss = Loss(low=inf, high=inf, chosen=TokenSelection.CLIP_COV, share=fraction("share", share), band=(low, high))
-    return Method(spread(delta), loss)
+    return Method(group_normalised(delta), loss)
 
 
 def kl_cov(share: float = 2e-3, penalty: float = 1.0, delta: float = 1e-4) -> Method:
     """KL-Cov: a penalty on the tokens that drive the entropy down (Cui et al., arXiv:2505.22617).
 
-    The share of tokens whose log-probability and advantage covary most is held at the policy that drew it.
+    A KL penalty to the drawing policy acts on the share of tokens whose log-probability and advantage covary most.
 
     There is no clip, as in the paper, whose shares are 2e-3 (7B) and 2e-4 (32B), with a penalty of 1. The KL has no
     gradient where the policy is still the one that drew the samples: the method acts from the second update of the
@@ -64,13 +64,13 @@ def kl_cov(share: float = 2e-3, penalty: float = 1.0, delta: float = 1e-4) -> Me
         share=fraction("share", share),
         penalty=at_least("penalty", penalty, 0),
     )
-    return Method(spread(delta), loss)
+    return Method(group_normalised(delta), loss)
 
 
 def top_entropy(share: float = 0.2, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """Learning only at the forks: the tokens with the highest entropy (Wang et al., arXiv:2506.01939).
 
-    Grpo whose policy gradient reaches only the share of the step's tokens where the policy was least sure.
+    Grpo whose policy gradient acts only on the share of the step's tokens where the policy was most uncertain.
     """
     loss = replace(clipped(clip, kl), chosen=TokenSelection.TOP_ENTROPY, share=fraction("share", share))
-    return Method(spread(delta), loss)
+    return Method(group_normalised(delta), loss)

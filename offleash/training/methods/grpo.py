@@ -16,7 +16,7 @@ from offleash.training.method import (
     above,
     at_least,
     between,
-    bound,
+    clip_range,
     count,
 )
 
@@ -32,7 +32,7 @@ class Normalised:
 
 
 def normalised(reward_G: Floats, delta: float) -> Floats:
-    """Rewards with mean 0 and spread 1; zeros where all are equal."""
+    """Rewards with mean 0 and standard deviation 1; zeros if all are equal."""
     advantage_G: Floats = (reward_G - reward_G.mean()) / (reward_G.std() + delta)
     return advantage_G
 
@@ -40,24 +40,24 @@ def normalised(reward_G: Floats, delta: float) -> Floats:
 def grpo(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """Group relative policy optimization (Shao et al., DeepSeekMath, arXiv:2402.03300).
 
-    Advantages by the group's mean and spread, ratios clipped, KL to the reference if wanted.
+    Advantages normalised by the group's mean and standard deviation, ratios clipped, an optional KL to the reference.
     """
-    return Method(spread(delta), clipped(clip, kl))
+    return Method(group_normalised(delta), clipped(clip, kl))
 
 
-def spread(delta: float) -> Normalised:
+def group_normalised(delta: float) -> Normalised:
     """The advantages of grpo."""
     return Normalised(above("delta", delta, 0))
 
 
 def clipped(clip: float, kl: float, average: Average = Average.SAMPLE) -> Loss:
-    """The loss of grpo, or of one that averages otherwise."""
-    return Loss(low=bound("clip", clip), high=clip, kl=at_least("kl", kl, 0), average=average)
+    """The loss of grpo, or with another average."""
+    return Loss(low=clip_range("clip", clip), high=clip, kl=at_least("kl", kl, 0), average=average)
 
 
 @dataclass(frozen=True)
 class Shortened:
-    """Rewards less a penalty for samples in the last share of the room there is, then as grpo."""
+    """Rewards minus a penalty for samples close to the maximum length, then as grpo."""
 
     overlong: float = 0.2
     delta: float = 1e-4
@@ -68,7 +68,7 @@ class Shortened:
 
 
 def soft_overlong(length_G: Ints, longest: int, zone: float) -> Floats:
-    """0 up to `longest - zone` tokens, from there falling on a line to -1 at `longest`; a zone of 0: none."""
+    """0 up to `longest - zone` tokens, then falling linearly to -1 at `longest`; a zone of 0: no penalty."""
     if not zone:
         return np.zeros(len(length_G))
     penalty_G: Floats = np.clip((longest - zone - length_G) / zone, -1.0, 0.0)
@@ -78,13 +78,13 @@ def soft_overlong(length_G: Ints, longest: int, zone: float) -> Floats:
 def dapo(low: float = 0.2, high: float = 0.28, overlong: float = 0.2, delta: float = 1e-4) -> Method:
     """Decoupled clip and dynamic sampling policy optimization (Yu et al., DAPO, arXiv:2503.14476).
 
-    Clip-higher, a loss over tokens, mixed groups only, a soft penalty on overlong samples, no KL.
+    Clip-higher, a token-level loss, mixed groups only, a soft penalty on overlong samples, no KL.
 
-    `overlong` is the share of the longest length that is the soft zone (the paper: 4,096 of 20,480); 0 turns it
-    off, which is right where every good answer is about as long as it may be.
+    `overlong` is the soft zone as a share of the maximum length (the paper: 4,096 of 20,480); 0 turns it off, which
+    is right if good answers are about as long as the maximum.
     """
     advantages = Shortened(between("overlong", overlong, 0, 1), above("delta", delta, 0))
-    loss = Loss(low=bound("low", low), high=bound("high", high), average=Average.TOKEN)
+    loss = Loss(low=clip_range("low", low), high=clip_range("high", high), average=Average.TOKEN)
     return Method(advantages, loss, MethodSchedule(mixed_only=True))
 
 
@@ -98,9 +98,9 @@ class Centred:
 
 
 def dr_grpo(clip: float = 0.2, kl: float = 0.0) -> Method:
-    """GRPO done right: no division by the spread or by the length (Liu et al., arXiv:2503.20783).
+    """GRPO done right: no division by the standard deviation or by the length (Liu et al., arXiv:2503.20783).
 
-    Terms of tokens are summed and divided by one constant: long wrong samples are not let off lightly.
+    Per-token terms are summed and divided by one constant: long wrong samples are not penalised less per token.
     """
     return Method(Centred(), clipped(clip, kl, Average.CONSTANT))
 
@@ -108,19 +108,19 @@ def dr_grpo(clip: float = 0.2, kl: float = 0.0) -> Method:
 def gspo(low: float = 3e-4, high: float = 4e-4, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """Group sequence policy optimization (Zheng et al., arXiv:2507.18071).
 
-    The ratio of whole samples, `(pi(o) / pi_old(o))^(1 / length)`, clipped as one.
+    One clipped ratio per sample, `(pi(o) / pi_old(o))^(1 / length)`.
 
-    The clips are the paper's: the geometric mean over many tokens moves little. Short samples move more, so that
-    after the first update of the same samples most are clipped; widen the clips there.
+    The clips are the paper's: the geometric mean over many tokens moves little. On short samples it moves more, so
+    that after the first update on the same samples most are clipped; widen the clips there.
     """
     loss = Loss(
-        low=bound("low", low),
-        high=bound("high", high),
+        low=clip_range("low", low),
+        high=clip_range("high", high),
         ratio=Ratio.SEQUENCE,
         average=Average.SAMPLE,
         kl=at_least("kl", kl, 0),
     )
-    return Method(spread(delta), loss)
+    return Method(group_normalised(delta), loss)
 
 
 def prorl(
@@ -133,12 +133,12 @@ def prorl(
 ) -> Method:
     """Prolonged reinforcement learning (Liu et al., ProRL, arXiv:2505.24864).
 
-    Dapo with a wider upper clip, hot samples, and a KL to a reference that is reset when validation stalls.
+    Dapo with a wider upper clip, a higher temperature, and a KL to a reference that is reset when validation stalls.
 
     Clips (0.2 and 0.4) and temperature are the paper's, section 3.2; it takes groups of 16, which the recipe sets,
-    and no soft overlong penalty. It gives no weight of the KL: 0.001 is the default of verl, which it trained with
-    (NVIDIA's later configuration of ProRL v2 has 0.0001). It resets by hand; here after `reset_after` validations
-    without a better one.
+    and no soft overlong penalty. It does not report the KL weight: 0.001 is the default of verl, with which it was
+    trained (NVIDIA's later configuration of ProRL v2 has 0.0001). It resets by hand; here after `reset_after`
+    validations without improvement.
     """
     method = dapo(high=high, overlong=overlong, delta=delta)
     return Method(

@@ -1,17 +1,17 @@
-"""Learning from what the policy did not draw: expert traces, supervised steps, an anchor to the base."""
+"""Learning from more than the policy's own samples: expert traces, supervised steps, an anchor to the base."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from offleash.training.method import Floats, Method, MethodSchedule, RolloutGroup, above, count
-from offleash.training.methods.grpo import clipped, normalised, spread
+from offleash.training.methods.grpo import clipped, group_normalised, normalised
 
 
 def mixed_policy(
     experts: int = 1, shaping: float = 0.1, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4
 ) -> Method:
-    """Learning from outside: expert traces join the group (Yan et al., LUFFY, arXiv:2504.14945).
+    """Off-policy guidance: expert traces join the group (Yan et al., LUFFY, arXiv:2504.14945).
 
     Experts are normalised with the group; their tokens use `pi / (pi + shaping)` in place of the ratio, unclipped.
 
@@ -19,12 +19,12 @@ def mixed_policy(
     are not lost, because the shaped weight is steepest there.
     """
     loss = replace(clipped(clip, kl), shaping=above("shaping", shaping, 0))
-    return Method(spread(delta), loss, MethodSchedule(experts=count("experts", experts, 1)))
+    return Method(group_normalised(delta), loss, MethodSchedule(experts=count("experts", experts, 1)))
 
 
 @dataclass(frozen=True)
 class WhereReached:
-    """Those of grpo where the frozen base reaches the problem, zeros elsewhere."""
+    """The advantages of grpo if the frozen base reaches the problem, else zeros."""
 
     delta: float = 1e-4
 
@@ -37,7 +37,7 @@ def base_anchor(
 ) -> Method:
     """RL where the base reaches the problem, an anchor to the base elsewhere (arXiv:2607.20543).
 
-    Problems that none of the base's samples solves are not learnt but held: KL to the base, weight `anchor`.
+    Problems that no base sample solves have no policy gradient, only a KL to the base with weight `anchor`.
     """
     loss = replace(clipped(clip, kl), anchor=above("anchor", anchor, 0))
     schedule = MethodSchedule(base_samples=count("base_samples", base_samples, 1))
@@ -49,9 +49,9 @@ def interleaved_sft(
 ) -> Method:
     """RL interleaved with supervised steps on what it cannot solve (Ma et al., ReLIFT, arXiv:2506.07527).
 
-    Grpo, and every few steps supervised ones on traces of problems whose group was all wrong.
+    Grpo, and every few steps supervised steps on traces of problems whose group was all wrong.
 
-    The paper waits until a batch of such problems has been gathered; here the interval is fixed.
+    The paper waits for a full batch of such problems; here the interval is fixed.
     """
     schedule = MethodSchedule(sft_every=count("sft_every", sft_every, 1), sft_steps=count("sft_steps", sft_steps, 1))
-    return Method(spread(delta), clipped(clip, kl), schedule)
+    return Method(group_normalised(delta), clipped(clip, kl), schedule)

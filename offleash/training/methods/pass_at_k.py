@@ -6,7 +6,7 @@ from math import comb, sqrt
 import numpy as np
 
 from offleash.errors import OffleashError
-from offleash.training.method import Average, Floats, Method, RolloutGroup, count, fits
+from offleash.training.method import Average, Floats, Method, RolloutGroup, check_set_size, count
 from offleash.training.methods.baselines import LeaveOneOut
 from offleash.training.methods.grpo import clipped
 
@@ -18,7 +18,7 @@ class SetAdvantage:
     k: int
 
     def __call__(self, group: RolloutGroup) -> Floats:
-        fits(self.k, group.size)
+        check_set_size(self.k, group.size)
         right_G = group.reward_G > 0
         wrong = group.size - int(right_G.sum())
         failing = comb(wrong, self.k) / comb(group.size, self.k)  # share of sets without a correct sample
@@ -55,7 +55,7 @@ class PassGradient:
 
     def __call__(self, group: RolloutGroup) -> Floats:
         n, k = group.size, self.k
-        fits(k, n)
+        check_set_size(k, n)
         if k == 1:
             return LeaveOneOut()(group)
         right_G = group.reward_G > 0
@@ -69,7 +69,7 @@ class PassGradient:
             return k * np.where(right_G, rho(n - 1, c - 1, k - 1), rho(n - 1, c, k - 1))
         if k == n:
             raise OffleashError(
-                f"equal compares with sets of k = {k} samples among the {n - 1} others of a group. "
+                f"equal needs sets of k = {k} samples without the sample itself, but a group has only {n - 1} others. "
                 f"Choose k up to {n - 1}, draw larger groups, or leave equal out."
             )
         return k * n / (n - 1) * np.where(right_G, rho(n - 1, c - 1, k), rho(n - 1, c, k))

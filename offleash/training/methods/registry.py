@@ -41,14 +41,14 @@ METHODS: dict[str, Callable[..., Method]] = {
 
 
 def method(name: str, options: Mapping[str, object] | None = None) -> Method:
-    """The method of that name with its options; names that do not exist are answered with the nearest."""
+    """The method of that name with its options; an unknown name is refused with the closest known one."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
     make, options = METHODS[name], options or {}
     known = signature(make).parameters
     for option, value in options.items():
         if option not in known:
-            raise unknown(f"option of the method {name}", option, known)
+            raise unknown(f"{name} option", option, known)
         default = known[option].default
         fits = isinstance(value, bool) == isinstance(default, bool) and isinstance(value, int | float)
         if not fits or (isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int)):

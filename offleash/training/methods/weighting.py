@@ -1,4 +1,4 @@
-"""Samples and problems weighted: wrong samples, unlikely ones, problems that are mostly solved."""
+"""Reweighting: wrong samples, unlikely samples, problems that are mostly solved."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ class Signed:
 def nsr(clip: float = 0.2) -> Method:
     """Negative sample reinforcement: only wrong samples are pushed down (Zhu et al., arXiv:2506.01347).
 
-    Correct samples are left alone: what is taken from wrong ones goes where the policy already leans.
+    Correct samples have no gradient: probability taken from wrong ones goes where the policy already puts it.
     """
     return Method(Signed(0.0), clipped(clip, 0.0, Average.TOKEN))
 
 
 @dataclass(frozen=True)
 class Focused:
-    """`A_i (1 - c/N)^gamma`, A_i those of grpo and c of N samples correct."""
+    """`A_i (1 - c/N)^gamma`, with grpo's A_i and c of N samples correct."""
 
     gamma: float = 1.0
     delta: float = 1e-4
@@ -42,7 +42,7 @@ class Focused:
 def focal(gamma: float = 1.0, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """F-GRPO: problems that are mostly solved weigh less (Plyusov et al., arXiv:2602.06717).
 
-    Less is learnt from what is nearly known, where rare ways to be right are lost; gamma = 0 is grpo.
+    Learns less from problems that are nearly solved, where rare solutions get lost; gamma = 0 is grpo.
     """
     return Method(Focused(at_least("gamma", gamma, 0), above("delta", delta, 0)), clipped(clip, kl))
 
@@ -51,7 +51,7 @@ def focal(gamma: float = 1.0, clip: float = 0.2, kl: float = 0.0, delta: float =
 class Unlikely:
     """`r_i = R_i (1 - b (G - rank_i) / G)`, rank 0 the most likely of the group, then as grpo.
 
-    Samples that are equally likely share the mean of their ranks, so that their order in the group is nothing.
+    Equally likely samples share the mean of their ranks, so that their order in the group does not matter.
     """
 
     b: float = 0.25
@@ -69,7 +69,7 @@ class Unlikely:
 def unlikeliness(b: float = 0.25, clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     """Rewarding the unlikely: correct samples earn more the less likely they were (He et al., arXiv:2506.02355).
 
-    A group that is all right still has a gradient: towards its less likely samples.
+    A group that is all correct still has a gradient: towards its less likely samples.
     """
     return Method(Unlikely(between("b", b, 0, 1), above("delta", delta, 0)), clipped(clip, kl))
 

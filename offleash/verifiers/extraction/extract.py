@@ -65,9 +65,9 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
     start = text.rfind(THINK) if THINK in text else -1
     if start > end or (opened and end < 0):
         return Extraction(None, UNFINISHED)
-    place = SearchRegion(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
+    region = SearchRegion(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
     for step in steps:
-        answer = _tidy(STEPS[step](place), step)
+        answer = _tidy(STEPS[step](region), step)
         if answer:
             return Extraction(answer, step)
     if end >= 0:  # the reasoning is finished and gives no answer after it: the last marked answer inside it counts
@@ -82,64 +82,64 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
 # One function per step. Those that rely on how a text ends do not read truncated samples.
 
 
-def _tag(place: SearchRegion) -> str | None:
-    answer = tagged(place.text, place.truncated)
+def _tag(region: SearchRegion) -> str | None:
+    answer = tagged(region.text, region.truncated)
     return unboxed(answer) if answer is not None and has_box(answer) else answer
 
 
-def _boxed(place: SearchRegion) -> str | None:
+def _boxed(region: SearchRegion) -> str | None:
     """The last box, unless "the final answer is" comes after it: the later word counts."""
-    answer = boxed(place.text)
-    if answer is None or not sentences.final_statement(place.text, last_box(place.text)):
+    answer = boxed(region.text)
+    if answer is None or not sentences.final_statement(region.text, last_box(region.text)):
         return answer
     return None
 
 
-def _hashes(place: SearchRegion) -> str | None:
-    line = after_hashes(place.text)
+def _hashes(region: SearchRegion) -> str | None:
+    line = after_hashes(region.text)
     return sentences.of_line(line) if line else line
 
 
-def _stated(place: SearchRegion) -> str | None:
-    return sentences.stated(place.text, place.truncated)
+def _stated(region: SearchRegion) -> str | None:
+    return sentences.stated(region.text, region.truncated)
 
 
-def _concluded(place: SearchRegion) -> str | None:
-    return None if place.truncated else sentences.concluded(place.text)
+def _concluded(region: SearchRegion) -> str | None:
+    return None if region.truncated else sentences.concluded(region.text)
 
 
-def _formula(place: SearchRegion) -> str | None:
-    return None if place.truncated else sentences.last_formula(place.text)
+def _formula(region: SearchRegion) -> str | None:
+    return None if region.truncated else sentences.last_formula(region.text)
 
 
-def _after_think(place: SearchRegion) -> str | None:
-    return place.text.strip() if place.thought and not place.truncated else None
+def _after_think(region: SearchRegion) -> str | None:
+    return region.text.strip() if region.thought and not region.truncated else None
 
 
-def _code(place: SearchRegion) -> str | None:
-    return code(place.text, place.truncated)
+def _code(region: SearchRegion) -> str | None:
+    return code(region.text, region.truncated)
 
 
-def _letter(place: SearchRegion) -> str | None:
-    return None if place.truncated else sentences.letter(place.text)
+def _letter(region: SearchRegion) -> str | None:
+    return None if region.truncated else sentences.letter(region.text)
 
 
-def _last_number(place: SearchRegion) -> str | None:
-    return None if place.truncated else sentences.last_number(place.text)
+def _last_number(region: SearchRegion) -> str | None:
+    return None if region.truncated else sentences.last_number(region.text)
 
 
-def _whole(place: SearchRegion) -> str | None:
-    text = place.text.strip()
-    return text if len(text) <= SHORT and not place.truncated else None
+def _whole(region: SearchRegion) -> str | None:
+    text = region.text.strip()
+    return text if len(text) <= SHORT and not region.truncated else None
 
 
-def _expression(place: SearchRegion) -> str | None:
-    return None if place.truncated else sentences.expression(place.text)
+def _expression(region: SearchRegion) -> str | None:
+    return None if region.truncated else sentences.expression(region.text)
 
 
-def _program(place: SearchRegion) -> str | None:
+def _program(region: SearchRegion) -> str | None:
     """The text itself, as HumanEval's completions are: kept to the letter, since indentation has a meaning."""
-    return place.text if place.text.strip() else None
+    return region.text if region.text.strip() else None
 
 
 STEPS: dict[str, Callable[[SearchRegion], str | None]] = {

@@ -191,9 +191,9 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
             yield "unknown", text[at : at + 20], 0
             return
         at = match.end()
-        word, raised, ten, mark, _ = match.groups()
-        if ten:
-            yield "scale", "", int(ten)
+        word, raised, power_of_ten, mark, _ = match.groups()
+        if power_of_ten:
+            yield "scale", "", int(power_of_ten)
         elif mark:
             yield "mark", mark, 0
         elif word == "per":

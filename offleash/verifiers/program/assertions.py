@@ -87,7 +87,7 @@ def _forked(fds: tuple[int, ...], act: Callable[..., None]) -> int:
         return child
     os.setsid()
     # moved out of the way first: closing all others would otherwise have to step around them
-    high = [os.dup2(fd, 200 + place) for place, fd in enumerate(fds)]
+    high = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
     os.closerange(3, 200)
     os.closerange(200 + len(fds), 256)
     try:
@@ -265,8 +265,8 @@ def _exception(name: str, message: str) -> BaseException:
 def _where(error: BaseException) -> str:
     """What failed, with the line of the test."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
-    place = f" (line {lines[-1].lineno} of the test)" if lines else ""
-    return (_describe(error) or "AssertionError") + place
+    suffix = f" (line {lines[-1].lineno} of the test)" if lines else ""
+    return (_describe(error) or "AssertionError") + suffix
 
 
 def _describe(error: BaseException) -> str:

@@ -23,7 +23,7 @@ Entry = Mapping[str, Any]
 Guard = Callable[[str, Entry], str]
 
 LONGEST_ANSWER = 100_000  # characters beyond four times the gold answer: above it no scorer is run
-MOVES = 5_000  # characters of moves of a cube, a car or a player
+LONGEST_MOVES = 5_000  # characters of moves of a cube, a car or a player
 NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -42,7 +42,7 @@ def as_scored(task: str, answer: str, entry: Entry) -> str:
     if task != "rush_hour":
         return answer
     cars = sorted(set(entry["metadata"]["board_config"]) - {"o", "x"})
-    return answer.translate({ord(car): chr(ord("A") + place) for place, car in enumerate(cars)})
+    return answer.translate({ord(car): chr(ord("A") + index) for index, car in enumerate(cars)})
 
 
 def sums_rules(entry: Entry) -> Rules:
@@ -75,7 +75,7 @@ def _buttons(answer: str, entry: Entry) -> str:
     """quantum_lock picks the letters A, B, C out of any text."""
     if not re.fullmatch(r"[\sABCabc→>,;\-–\[\]()'\"]*", answer):
         return "not a sequence of buttons"
-    return "" if len(answer) <= MOVES else "too many buttons"
+    return "" if len(answer) <= LONGEST_MOVES else "too many buttons"
 
 
 def _moves(pattern: str, what: str) -> Guard:
@@ -83,7 +83,7 @@ def _moves(pattern: str, what: str) -> Guard:
     move = re.compile(pattern)
 
     def guard(answer: str, entry: Entry) -> str:
-        words = answer.split() if len(answer) <= MOVES else []
+        words = answer.split() if len(answer) <= LONGEST_MOVES else []
         return "" if words and all(move.fullmatch(word) for word in words) else f"not {what}"
 
     return guard
@@ -117,7 +117,7 @@ def _statement(answer: str, entry: Entry) -> str:
 def _box_moves(answer: str, entry: Entry) -> str:
     """boxnet would also carry the targets to the boxes."""
     steps = json_value(answer)
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps) or len(steps) > MOVES:
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps) or len(steps) > LONGEST_MOVES:
         return "not a list of actions"
     moves = [(agent, move) for step in steps for agent, move in step.items()]
     box = re.compile(r"move\(box_\w{1,30}, [\w\[\]., ]{1,60}\)")
@@ -144,7 +144,7 @@ def _literal(strings: bool) -> Guard:
     return guard
 
 
-def _sums(answer: str, entry: Entry) -> str:
+def _arithmetic(answer: str, entry: Entry) -> str:
     """countdown allows an error of 0.01 and any function; puzzle24 drops decimals and takes any four numbers."""
     if re.search(r"[=\n,;]", answer.strip()) or repaired(answer) != answer.strip():
         return "not one plain expression"
@@ -168,12 +168,12 @@ BEFORE: dict[str, Guard] = {
     "boxnet": _box_moves,
     "codeio": _data,
     "coin_flip": _probability,
-    "countdown": _sums,
+    "countdown": _arithmetic,
     "intermediate_integration": _formula,
     "n_queens": _literal(strings=True),
     "polynomial_multiplication": _formula,
     "propositional_logic": _statement,
-    "puzzle24": _sums,
+    "puzzle24": _arithmetic,
     "quantum_lock": _buttons,
     "rubiks_cube": _moves(r"[UDLRFBudlrfbMESxyz]w?'?[1-4]?'?", "moves of the cube"),
     "rush_hour": _cars,

@@ -244,7 +244,7 @@ def _partitions(answer: str, entry: Entry) -> str:
     return "" if len(partitions) == len({json.dumps(parts) for parts in partitions}) else "not a list of partitions"
 
 
-def _marks(allowed: str, what: str) -> Guard:
+def _only_characters(allowed: str, what: str) -> Guard:
     """kakurasu keeps the digits 0 and 1 of any text, survo whatever words are numbers."""
     whole = re.compile(rf"[{allowed}]*")
     return lambda answer, entry: "" if whole.fullmatch(answer) else f"not {what}"
@@ -275,7 +275,7 @@ AFTER: dict[str, Guard] = {
     "game_of_life_halting": _same_word,
     "graph_color": _colours,
     "gsm_symbolic": _single_number,
-    "kakurasu": _marks(r"01\s\[\],", "a grid of 0 and 1"),
+    "kakurasu": _only_characters(r"01\s\[\],", "a grid of 0 and 1"),
     "knights_knaves": _roles,
     "letter_jumble": _same_words(None),
     "number_format": _listed_number,
@@ -285,7 +285,7 @@ AFTER: dict[str, Guard] = {
     "pool_matrix": _rows,
     "products": _plain_number,
     "spell_backward": _same_word,
-    "survo": _marks(r"\d\s\[\],-", "a grid of numbers"),
+    "survo": _only_characters(r"\d\s\[\],-", "a grid of numbers"),
     "time_intervals": _duration,
     "word_sorting": _same_words(","),
 }

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from offleash.verifiers.sandbox.isolation import SIZED, bubblewrap_version
+from offleash.verifiers.sandbox.isolation import TMPFS_SIZE_SINCE, bubblewrap_version
 
 AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
 LINUX = sys.platform == "linux"
@@ -82,7 +82,7 @@ def specification(
     route: str, command: Sequence[str], limits: dict[str, object], lifeline: int, modules: Sequence[str]
 ) -> str:
     """What the launcher is to build and run, as JSON."""
-    links = {place: os.readlink(place) for place in SYSTEM if Path(place).is_symlink()}  # noqa: PTH115
+    links = {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink()}  # noqa: PTH115
     spec = {
         "route": route,
         "command": list(command),
@@ -98,7 +98,7 @@ def specification(
         assert installed is not None
         spec |= {
             "bwrap": installed[0],
-            "sized": installed[1] >= SIZED,
+            "sized": installed[1] >= TMPFS_SIZE_SINCE,
             "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
         }
     return json.dumps(spec)
@@ -125,7 +125,7 @@ def needed_files(modules: tuple[str, ...] = ()) -> list[str]:
     the folder around it, which may hold data and keys.
     """
     prefix = Path(os.path.realpath(sys.base_prefix))
-    wanted = [Path(place) for place in (*SYSTEM, *LINKER) if not Path(place).is_symlink()]
+    wanted = [Path(folder) for folder in (*SYSTEM, *LINKER) if not Path(folder).is_symlink()]
     wanted += [Path(PROGRAM), *(prefix / name for name in ("bin", "lib", "lib64"))]
     wanted += [Path(os.path.realpath(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")]
     wanted += [Path(path) for path in module_paths() if Path(path).name in ("site-packages", "dist-packages")]
@@ -143,5 +143,5 @@ def _package(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    places = list(spec.submodule_search_locations or [])
-    return Path(os.path.realpath(places[0] if places else str(spec.origin)))
+    locations = list(spec.submodule_search_locations or [])
+    return Path(os.path.realpath(locations[0] if locations else str(spec.origin)))

@@ -144,8 +144,8 @@ def _bind_files(spec: dict[str, object]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch()
         _mount(OLD + path, NEW + path, None, BIND | REC)
-        for place in _mounts_under(NEW + path):
-            _mount("none", place, None, REMOUNT | BIND | RDONLY | _kept(place))
+        for mount in _mounts_under(NEW + path):
+            _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept(mount))
     for device in DEVICES:
         Path(f"{NEW}/dev/{device}").touch()
         _mount(f"{OLD}/dev/{device}", f"{NEW}/dev/{device}", None, BIND)
@@ -155,14 +155,14 @@ def _bind_files(spec: dict[str, object]) -> None:
 
 def _mounts_under(path: str) -> list[str]:
     """The mount at the path and those below it: a recursive bind takes them all, a remount only the first."""
-    places = []
+    mounts = []
     for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
-        place = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
+        mount = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
         for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-            place = place.replace(code, sign)
-        if place == path or place.startswith(path + "/"):
-            places.append(place)
-    return places
+            mount = mount.replace(code, sign)
+        if mount == path or mount.startswith(path + "/"):
+            mounts.append(mount)
+    return mounts
 
 
 def _kept(path: str) -> int:
@@ -193,7 +193,7 @@ def _call(name: str, *arguments: object) -> None:
 # Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
 
 
-SIZED = (0, 8)  # from this version on --tmpfs takes a size; before it the supervisor alone bounds the disk
+TMPFS_SIZE_SINCE = (0, 8)  # from this version on --tmpfs takes a size; before it the supervisor alone bounds the disk
 
 
 def bubblewrap_version(program: str) -> tuple[int, int] | None:

@@ -58,7 +58,7 @@ class ProcessEnd(StrEnum):
     """How a command came to its end."""
 
     DONE = "it ended by itself"
-    ENOUGH = "the caller had seen enough"
+    STOPPED_BY_CALLER = "the caller had seen enough"
     TIME = "time limit"
     MEMORY = "memory limit"
     PROCESSES = "limit of processes"
@@ -282,7 +282,7 @@ def _pump(
                     return bytes(output), ProcessEnd.DONE
                 output += chunk
                 if watch is not None and watch(chunk):
-                    return bytes(output), ProcessEnd.ENOUGH
+                    return bytes(output), ProcessEnd.STOPPED_BY_CALLER
                 if len(output) > limits.output:
                     return bytes(output[: limits.output]), ProcessEnd.OUTPUT
 

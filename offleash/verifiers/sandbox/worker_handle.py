@@ -111,7 +111,7 @@ class VerifierWorker:
             if message is not None:
                 return self._handle_message(message)
             if not chunk:
-                return self._lost(self._last_words())
+                return self._lost(self._exit_reason())
 
     def time_out(self) -> Judgement | None:
         """End it because it took too long; the judgement of its case."""
@@ -167,7 +167,7 @@ class VerifierWorker:
     def _failed(self, reason: str, seconds: float) -> Judgement:
         return Judgement(Verdict.FAILED, reason, seconds=min(seconds, self.verifier.seconds))
 
-    def _last_words(self) -> str:
+    def _exit_reason(self) -> str:
         """Why its process ended, from its exit code."""
         code = self._held.wait(2.0)
         memory = f"memory limit of {self.verifier.memory / 2**30:.3g} GiB"

@@ -74,9 +74,9 @@ def test_what_stays_is_what_an_expansion_with_that_top_p_finds(
     (found,) = cut_certificates([whole], SOME, None if temperature == 1 else temperature)
     for cut in found.cuts:
         many, chance = expanded(whole, sampler, replace(WAY, temperature=temperature, top_p=cut.top_p))
-        assert cut.left_P.tolist() == many
+        assert cut.kept_P.tolist() == many
         assert cut.chance_P == pytest.approx(chance, abs=1e-5)
-    assert 0 < found.cuts[0].left_P.sum() < found.cuts[-1].left_P.sum() < found.completions_P.sum()
+    assert 0 < found.cuts[0].kept_P.sum() < found.cuts[-1].kept_P.sum() < found.completions_P.sum()
 
 
 def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> N
     first = found.cuts[0]
     assert first.share.value == pytest.approx(removed[0].sum() / found.correct_P.sum())
     assert np.isnan(first.share.interval.low)  # four problems do not show how others differ
-    assert found.emptied(first) == int((first.left_P == 0).sum())
+    assert found.emptied(first) == int((first.kept_P == 0).sum())
 
 
 def test_another_temperature_gives_what_a_certificate_of_that_temperature_gives(
@@ -115,7 +115,7 @@ def test_completions_that_stop_texts_or_the_limit_ended_are_read_as_they_ended(
     (found,) = cut_certificates([tmp_path / "cert"], (0.8, 1.0))
     assert found.cuts[1].chance_P == pytest.approx(found.correct_P, abs=1e-5)
     many, _ = expanded(tmp_path / "cert", sampler, replace(WAY, stop=("b",), top_p=0.8))
-    assert found.cuts[0].left_P.tolist() == many
+    assert found.cuts[0].kept_P.tolist() == many
 
 
 def test_what_was_not_explored_widens_the_bounds(
@@ -133,7 +133,7 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(
     tmp_path: Path, whole: Path, model: Path, sampler: HuggingFace
 ) -> None:
     certified(tmp_path / "nucleus", model, sampler, replace(WAY, top_p=0.9), epsilon=0.01)
-    with pytest.raises(OffleashError, match=r"was certified with top-p 0.9: what that cuts off is not in it"):
+    with pytest.raises(OffleashError, match=r"was certified with top-p 0.9, so what that top-p cut off is not in it"):
         cut_certificates([whole, tmp_path / "nucleus"], (0.8,))
     with pytest.raises(OffleashError, match=r"is not a certificate\. Make one with `offleash certify"):
         cut_certificates([tmp_path / "nowhere"], (0.8,))
@@ -144,12 +144,12 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(
     with pytest.raises(OffleashError, match="gives only samples"):
         cut_certificates([whole], (0.8,), model=model_of("vllm:org/name"))
     other = tiny_model(tmp_path / "other", words=BOXES, seed=3)
-    with pytest.raises(OffleashError, match=r"another log-probability .* other weights"):
+    with pytest.raises(OffleashError, match=r"differs from the one in .* the weights or the precision differ"):
         cut_certificates([whole], (0.8,), model=model_of(f"hf:{other}"))
     certified(tmp_path / "empty", model, sampler, epsilon=0.9)  # above which nothing is: nothing to check weights by
-    with pytest.raises(OffleashError, match=r"other weights\), and there is no completion to check it by"):
+    with pytest.raises(OffleashError, match=r"different weights\), and the certificate has no completion"):
         cut_certificates([tmp_path / "empty"], (0.8,), model=model_of(f"hf:{other}"))
     assert cut_certificates([tmp_path / "empty"], (0.8,))[0].completions_P.sum() == 0
     stranger = tiny_model(tmp_path / "stranger", seed=3)
-    with pytest.raises(OffleashError, match="another vocabulary"):
+    with pytest.raises(OffleashError, match="a different vocabulary"):
         cut_certificates([whole], (0.8,), model=model_of(f"hf:{stranger}"))

@@ -184,7 +184,7 @@ def test_runs_drawn_in_different_ways_or_twice_the_same_are_refused() -> None:
     with pytest.raises(OffleashError, match="--allow decoding"):
         entropies(runs, FEW)
     noted = entropies(runs, replace(FEW, allow=frozenset({"decoding"}))).notes
-    assert "temperature 1 and 0.6" in noted[0].text
+    assert "temperature 1 vs 0.6" in noted[0].text
     with pytest.raises(OffleashError, match="the same draw"):
         entropies([run("a", told, draw="x"), run("b", told, draw="x")], FEW)
 
@@ -209,7 +209,7 @@ def test_entropy_by_position_is_the_sum_over_problems_of_entropy_by_that_of_toke
         }
         runs.append(run(name, {q: ["7", "8"] for q in names}, **both))  # type: ignore[arg-type]
     found = entropies(runs, FEW).positions
-    place = {one.name: one for one in found.places}
+    place = {one.name: one for one in found.parts}
     assert place["first token"].value_R.tolist() == [2.0, 1.0]
     assert place["first token"].difference_R.tolist() == [0.0, -1.0]
     assert place["tokens 2 to 16"].value_R == pytest.approx([0.25, 0.25])
@@ -221,7 +221,7 @@ def test_entropy_by_position_is_the_sum_over_problems_of_entropy_by_that_of_toke
     assert found.bins[START].bin_Q.tolist() == [0, 1]
     assert found.samples_R.tolist() == [12, 12]
     alone = entropies([runs[0], run("bare", {q: ["7", "8"] for q in names})], FEW).positions
-    assert np.isnan(alone.places[0].value_R[1])
+    assert np.isnan(alone.parts[0].value_R[1])
     assert set(alone.reasons) == {"bare"}
 
 
@@ -294,5 +294,5 @@ def test_problems_that_were_read_to_different_depths_weigh_alike_by_position() -
         told.append(replace(plain, positions={"m": placed}, scores={"m": _cast(sums, SCORES).lazy()}, own="m"))
     found = entropies(told, FEW).positions
     assert found.samples_R.tolist() == [80, 50]
-    (every,) = (place for place in found.places if place.name == "all tokens")
+    (every,) = (place for place in found.parts if place.name == "all tokens")
     assert every.value_R == pytest.approx([0.6, 0.6])

@@ -100,5 +100,5 @@ def test_counts_alone_have_accuracy_and_say_what_is_missing() -> None:
     counts = Run("base", problems, None, counts=pl.DataFrame({"problem": ["a", "b"], "n": [8, 8], "c": [2, 4]}))
     found = entropies([counts], FEW)
     assert mean(found, ACCURACY) == [0.375]
-    assert "keeps no samples" in found.measures[TOKEN].reasons["base"]
-    assert "keeps no answers" in found.measures[ANSWER].reasons["base"]
+    assert "has no samples" in found.measures[TOKEN].reasons["base"]
+    assert "has no answers" in found.measures[ANSWER].reasons["base"]

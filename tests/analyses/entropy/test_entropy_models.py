@@ -119,6 +119,6 @@ def test_token_entropy_from_draw_from_score_and_from_a_plain_forward_pass_agree(
         plain.setdefault(problem, []).append(sums[1] / tokens)
     expected = [np.mean(plain[problem]) for problem in drawn.problem_P]
     np.testing.assert_allclose(drawn.measures[TOKEN].value_PR[:, 0], expected, atol=1e-4)
-    whole = next(place for place in drawn.positions.places if place.name == "all tokens")
+    whole = next(place for place in drawn.positions.parts if place.name == "all tokens")
     pooled = samples.filter(pl.col("index") < 4).select(pl.col("entropy_raw").sum() / pl.col("tokens").sum()).collect()
     assert whole.value_R[0] == pytest.approx(pooled.item(), abs=1e-4)

@@ -78,7 +78,7 @@ def test_local_uncertainty_that_rises_while_diversity_falls_is_told_with_the_pap
     words = finding(found)
     assert "rl against base: token entropy 0.397 → 0.601" in words
     assert "Local uncertainty rose while global diversity fell, as arXiv:2507.14843 (section 5)" in words
-    assert "the forks, hold" in words
+    assert "20% of tokens (forks) hold" in words
     assert words in " ".join(printed(found).split())
 
 
@@ -99,13 +99,13 @@ def test_the_tables_show_every_measure_the_square_positions_and_distinct_answers
     text = printed(entropies(pair(), FEW))
     for words in (
         *("accuracy, avg@4", "length, tokens", "token entropy, nats", "answer entropy (unread = NA)", "equal n"),
-        *("token entropy up", "answers down", "first token", "last token", "top 20% of tokens hold"),
-        *("different answers in k samples", "recorded in the draw"),
+        *("token entropy up", "answers down", "first token", "last token", "held by the top 20% of tokens"),
+        *("distinct answers in k samples", "recorded when drawn"),
     ):
         assert words in text
     three = printed(entropies([*pair(), world("step", ["7"] * 4, 0.1)], FEW))
     assert "minus base" in three
-    assert "Both fell, a collapse" in three
+    assert "Both fell (collapse)" in three
     single = printed(entropies(pair()[:1], FEW))
     assert "Name a second run" in " ".join(single.split())
 
@@ -185,7 +185,7 @@ def test_cautions_name_unread_samples_and_a_format_that_changed() -> None:
     assert found.measures[UNREAD].average.direction(1) is Direction.DOWN
     said = " ".join(cautions(found))
     assert "91% of the samples are unread" in said
-    assert "the format changed, too" in said
+    assert "the share of unread samples matters here" in said
 
 
 def test_a_comparison_tells_both_entropies_in_one_sentence_only_where_they_are_known() -> None:

@@ -258,7 +258,7 @@ def test_no_mean_is_taken_over_problems_that_stopping_at_successes_has_chosen(tm
     assert found.cross.rows
     assert found.cross.both is None
     for reason in (found.cross.both_reason, found.leash.reason):
-        assert "stopped at success 3, before 16 samples" in reason
+        assert "stopped at 3 successes, before 16 samples" in reason
         assert "--first 3" in reason
     assert not found.leash.divergences
     few = report(runs[0], runs[1], at=4, first=3)  # every record has three
@@ -282,7 +282,7 @@ def test_whole_samples_that_end_by_stop_texts_or_at_other_lengths_have_no_diverg
     assert (found.scored[1].retokenised, found.scored[1].checked) == (0, 0)  # only the end is not scored
     assert any("ends of its samples are not scored" in note for note in notes(found))
     assert not any("tokenised otherwise" in note for note in notes(found))
-    assert "No cross-support and no length of the leash" in finding(found)
+    assert "Neither cross-support nor the length of the leash" in finding(found)
 
 
 def test_a_model_with_several_ends_is_no_leash_from_itself_and_none_of_its_texts_is_read_otherwise(

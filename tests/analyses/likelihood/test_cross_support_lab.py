@@ -9,7 +9,7 @@ import pytest
 
 from offleash.lab.demo import QUICK, recipe_of
 from offleash.lab.registry import world, write_problems
-from offleash.stats.likelihood import ENOUGH
+from offleash.stats.likelihood import MIN_EFFECTIVE
 from offleash.training.loop import train
 from tests.cli.command import offleash
 
@@ -67,7 +67,7 @@ def _check(folder: Path, name: str, model: str, finder: str, rows: list[dict[str
         estimate, effective = row["estimate"], row["effective_samples"]
         assert isinstance(estimate, float)
         assert isinstance(effective, float)
-        if effective >= ENOUGH:
+        if effective >= MIN_EFFECTIVE:
             error = estimate / np.sqrt(effective)  # of a sum of weights, by their squares
             assert found - 4 * error <= estimate <= most + 4 * error, row
 

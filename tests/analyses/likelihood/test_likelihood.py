@@ -66,7 +66,7 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
     )
     assert (found.rows, found.duplicates, found.empty, found.unknown_rows) == (8, 2, 2, 2)
     assert dict(found.unknown) == {"p0x": "p0", "17": ""}
-    assert [(one.place, one.author, one.correct) for one in found.traces] == [(0, "x", True), (1, "y", False)]
+    assert [(one.tally_row, one.author, one.correct) for one in found.traces] == [(0, "x", True), (1, "y", False)]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, 
         law_of("after", "run", imported, ModelOverride())
     law = law_of("after", "run", imported, ModelOverride("hf:./rl"))
     assert (str(law.model), law.known, law.decoding.plain) == ("hf:./rl", False, True)
-    with pytest.raises(OffleashError, match="only hf: has"):
+    with pytest.raises(OffleashError, match="only hf: provides"):
         law_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
     logs = lines(tmp_path / "log.jsonl", {"problem": "p", "verdict": "correct"})
     with pytest.raises(OffleashError, match=r"offleash import .* --texts -o RUN"):
@@ -131,7 +131,7 @@ def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple
     assert law.check() == ""
     with pytest.raises(OffleashError, match="no longer has the weights"):
         replace(law, now="other").check()
-    assert "other weights" in replace(law, given=True, now="other").check()
+    assert "the weight files of" in replace(law, given=True, now="other").check()
 
 
 def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_differs(

@@ -31,9 +31,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("kin", "has no function kin; the nearest is kind"),
+        ("kin", "has no function kin; the closest name is kind"),
         ("load", "has no function load"),  # what it imports is not meant
-        ("COUNT", "is of the type int, not a function"),
+        ("COUNT", "has type int, not a function"),
     ],
 )
 def test_a_function_that_is_not_there_is_told_with_the_nearest(file: Path, name: str, told: str) -> None:
@@ -54,4 +54,4 @@ def test_what_a_function_raises_is_told_on_one_line(file: Path) -> None:
     assert results_of(decide(request(fingerprint(f"{file}:kind"), rows))) == [(None, "ValueError: one two")]
     ((way, trouble),) = results_of(decide(request(fingerprint(f"{file}:number"), rows))) or []
     assert way is None
-    assert trouble == f"{file}:number returned int 3; a strategy is a str, or None"
+    assert trouble == f"{file}:number returned int 3; it must return a str or None"

@@ -36,7 +36,7 @@ def test_effects_are_contrasts_of_the_cells(cells: list[Mechanism]) -> None:
     finite, shared = by_name["finite groups"], by_name["shared parameters"]
     assert found["finite groups"] == pytest.approx((finite + both - neither - shared) / 2)
     assert found["shared parameters"] == pytest.approx((shared + both - neither - finite) / 2)
-    assert found["only together"] == pytest.approx(both - finite - shared + neither)
+    assert found["interaction"] == pytest.approx(both - finite - shared + neither)
 
 
 @pytest.mark.parametrize("seeds", [5, 12, 20])

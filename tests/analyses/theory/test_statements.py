@@ -8,7 +8,7 @@ from offleash.analyses.theory.mechanisms import crosses
 from offleash.analyses.theory.policy import nucleus, tied, tilt
 from offleash.analyses.theory.statements import reweighting, support
 from offleash.analyses.theory.statements.registry import STATEMENTS
-from offleash.analyses.theory.statements.statement import Ruling, StatementResult, search, shrunk
+from offleash.analyses.theory.statements.statement import Ruling, StatementResult, search, shrink
 from offleash.analyses.theory.world import TheoryWorld, random_world, world_of
 
 
@@ -52,7 +52,7 @@ def test_a_policy_that_shrinks_would_be_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_tail_miss_formula_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reweighting.enumerated(0.1, 0.5, 4) == pytest.approx(reweighting.tail_miss(0.1, 0.5, 4))
+    assert reweighting.enumerate_tail_miss(0.1, 0.5, 4) == pytest.approx(reweighting.tail_miss(0.1, 0.5, 4))
     monkeypatch.setattr(reweighting, "tail_miss", lambda tau, mu, group: (1 - tau) ** group - (1 - mu) ** group)
     assert reweighting.check_missing(0).ruling is Ruling.FAILS
 
@@ -62,7 +62,7 @@ def test_the_tail_miss_formula_equals_simulation_within_its_error() -> None:
     for tau, mu, group in ((0.01, 0.3, 8), (0.001, 0.6, 32), (0.05, 0.1, 4)):
         chance = reweighting.tail_miss(tau, mu, group)
         error = np.sqrt(chance * (1 - chance) / groups)
-        assert abs(reweighting.simulated(tau, mu, group, groups, rng) - chance) < 4.5 * error
+        assert abs(reweighting.simulate_tail_miss(tau, mu, group, groups, rng) - chance) < 4.5 * error
 
 
 def test_the_smallest_counterexamples_to_c6_have_two_answers_and_three_in_the_limit(
@@ -126,7 +126,7 @@ def test_the_search_shrinks_to_the_fewest_problems_and_answers_that_still_refute
     assert one.smallest.base_XY.shape == (1, 2)
     assert one.seed is not None
     again = random_world(np.random.default_rng(one.seed), 4, 6)
-    assert (shrunk(again, several_right).base_XY == one.smallest.base_XY).all()
+    assert (shrink(again, several_right).base_XY == one.smallest.base_XY).all()
     assert search(lambda _: 0.0, lambda rng: random_world(rng), seed=0, tries=5).smallest is None
 
 

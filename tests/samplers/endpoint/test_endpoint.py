@@ -28,8 +28,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_samples_of_a_chunk_are_one_request() -> None:
     with serving(World()) as server:
-        one = drawn(opened(server), wanted(4, first=8))
-    assert len(set(texts(one))) == 4
+        result = drawn(opened(server), wanted(4, first=8))
+    assert len(set(texts(result))) == 4
     assert [call.path for call in server.calls] == ["/v1/chat/completions"]
     assert server.bodies == [
         {
@@ -53,8 +53,8 @@ def test_all_samples_of_a_chunk_are_one_request() -> None:
 def test_a_raw_prompt_goes_to_completions_unchanged() -> None:
     with serving(World()) as server:
         sampler = opened(server, raw=True)
-        one = drawn(sampler, wanted(3), replace(PLAIN, stop=("\n\n",), top_k=5))
-    assert len(set(texts(one))) == 3
+        result = drawn(sampler, wanted(3), replace(PLAIN, stop=("\n\n",), top_k=5))
+    assert len(set(texts(result))) == 3
     assert server.calls[0].path == "/v1/completions"
     body = server.bodies[0]
     assert (body["prompt"], body["stop"], body["top_k"]) == ("What is p?", ["\n\n"], 5)
@@ -96,7 +96,7 @@ def test_sums_of_another_distribution_than_the_models_own_are_not_given() -> Non
     choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": steps}
     with serving(lambda call: good({"choices": [choice]})) as server:
         sampler = opened(server)
-        sums = [drawn(sampler, wanted(1), one).samples[0].logprob_raw for one in (PLAIN, PAPER)]
+        sums = [drawn(sampler, wanted(1), item).samples[0].logprob_raw for item in (PLAIN, PAPER)]
     assert sums == [-1.0, None]
 
 
@@ -105,10 +105,10 @@ def test_log_probabilities_are_requested_once_from_a_server_without_them(world: 
     with serving(world) as server:
         sampler = opened(server)
         for first in (0, 4, 8):
-            one = drawn(sampler, wanted(first=first))
-            assert len(set(texts(one))) == 4
-            assert {sample.logprob_raw for sample in one.samples} == {None}
-        assert {sample.tokens for sample in one.samples} == {7}  # told by the tokens' ids instead
+            result = drawn(sampler, wanted(first=first))
+            assert len(set(texts(result))) == 4
+            assert {sample.logprob_raw for sample in result.samples} == {None}
+        assert {sample.tokens for sample in result.samples} == {7}  # told by the tokens' ids instead
     assert [body.get("logprobs") for body in server.bodies].count(True) == 1
     assert "logprobs" in sampler.about.versions["left_out"]
 
@@ -190,7 +190,7 @@ def test_no_thread_keeps_copies_while_another_looks_into_them() -> None:
     with serving(reply) as server, ThreadPoolExecutor(8) as pool:
         sampler = opened(server)
         many = list(pool.map(lambda i: texts(drawn(sampler, wanted(4, problem=f"p{i}", first=4 * i))), range(8)))
-    assert all(len(set(one)) == 4 for one in many)
+    assert all(len(set(item)) == 4 for item in many)
 
 
 def test_values_that_change_nothing_are_left_out_where_a_server_refuses_them() -> None:
@@ -262,7 +262,7 @@ def test_images_go_as_parts_before_the_text_and_never_raw() -> None:
     with serving(World()) as server:
         texts(drawn(opened(server), wanted(2, images=images)))
         assert server.bodies[0]["messages"][0]["content"] == [
-            *({"type": "image_url", "image_url": {"url": one}} for one in images),
+            *({"type": "image_url", "image_url": {"url": image}} for image in images),
             {"type": "text", "text": "What is p?"},
         ]
         with pytest.raises(OffleashError, match="without --raw"):

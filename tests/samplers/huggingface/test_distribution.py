@@ -41,35 +41,35 @@ def warped(logits: torch.Tensor, decoding: SamplingParams) -> torch.Tensor:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
 def test_filters_are_those_of_transformers(decoding: SamplingParams) -> None:
     logits = torch.randn(300, 40, generator=torch.Generator().manual_seed(1)) * 3
-    found, expected = distribution(logits, decoding), warped(logits, decoding)
-    assert (torch.isinf(found.sampled_RV) == torch.isinf(expected)).all()
+    actual, expected = distribution(logits, decoding), warped(logits, decoding)
+    assert (torch.isinf(actual.sampled_RV) == torch.isinf(expected)).all()
     kept = ~torch.isinf(expected)
-    assert torch.allclose(found.sampled_RV[kept], expected[kept], atol=1e-5)
-    assert torch.allclose(found.raw_RV, logits.log_softmax(-1), atol=1e-5)
+    assert torch.allclose(actual.sampled_RV[kept], expected[kept], atol=1e-5)
+    assert torch.allclose(actual.raw_RV, logits.log_softmax(-1), atol=1e-5)
     entropy = torch.special.entr(expected.exp()).sum(-1)
-    assert torch.allclose(found.entropy_sampled_R, entropy, atol=1e-4)
+    assert torch.allclose(actual.entropy_sampled_R, entropy, atol=1e-4)
 
 
 def test_temperature_0_takes_the_most_probable_token() -> None:
     logits = torch.randn(50, 40, generator=torch.Generator().manual_seed(2))
-    found = distribution(logits, SamplingParams(temperature=0))
-    token = found.choose(torch.arange(50), torch.linspace(0, 0.999999, 50, dtype=torch.float64))
+    result = distribution(logits, SamplingParams(temperature=0))
+    token = result.choose(torch.arange(50), torch.linspace(0, 0.999999, 50, dtype=torch.float64))
     assert (token == logits.argmax(-1)).all()
-    assert (found.entropy_sampled_R == 0).all()
+    assert (result.entropy_sampled_R == 0).all()
 
 
 def test_choices_follow_the_probabilities_of_their_row_and_never_leave_it() -> None:
     logits = torch.randn(7, 11, generator=torch.Generator().manual_seed(3)) * 2
     logits[:, 10] = -torch.inf
     logits[:, 0] = -torch.inf
-    found = distribution(logits, SamplingParams(temperature=0.9, top_k=6))
+    result = distribution(logits, SamplingParams(temperature=0.9, top_k=6))
     N = 70_000
     row = torch.arange(N) % 7
-    token = found.choose(row, torch.from_numpy(uniform(sample_seeds(1, 0, N), 0)))
-    assert not torch.isinf(found.sampled_RV[row, token]).any()
-    for one in range(7):
-        count = np.bincount(token[row == one].numpy(), minlength=11)
-        chance = found.sampled_RV[one].double().exp().numpy()
+    token = result.choose(row, torch.from_numpy(uniform(sample_seeds(1, 0, N), 0)))
+    assert not torch.isinf(result.sampled_RV[row, token]).any()
+    for index in range(7):
+        count = np.bincount(token[row == index].numpy(), minlength=11)
+        chance = result.sampled_RV[index].double().exp().numpy()
         z = (count - chance * count.sum()) / np.sqrt(np.maximum(chance * (1 - chance) * count.sum(), 1))
         assert np.abs(z).max() < 5
 
@@ -77,7 +77,7 @@ def test_choices_follow_the_probabilities_of_their_row_and_never_leave_it() -> N
 def test_numbers_at_the_ends_choose_tokens_that_can_be_chosen() -> None:
     logits = torch.full((4096, 6), -torch.inf)
     logits[:, 2:4] = 0.0
-    found = distribution(logits, SamplingParams())
+    result = distribution(logits, SamplingParams())
     row = torch.arange(4096)
-    assert (found.choose(row, torch.zeros(4096, dtype=torch.float64)) == 2).all()
-    assert (found.choose(row, torch.full((4096,), 1 - 2.0**-53, dtype=torch.float64)) == 3).all()
+    assert (result.choose(row, torch.zeros(4096, dtype=torch.float64)) == 2).all()
+    assert (result.choose(row, torch.full((4096,), 1 - 2.0**-53, dtype=torch.float64)) == 3).all()

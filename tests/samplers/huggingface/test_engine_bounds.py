@@ -106,11 +106,11 @@ def test_prompts_that_do_not_fit_together_are_drawn_after_one_another(folder: Pa
 @pytest.mark.parametrize("engine", ["auto", "generate"])
 def test_a_stop_text_that_the_last_token_completes_has_ended_the_sample(folder: Path, engine: str) -> None:
     decoding = SamplingParams(max_tokens=3, stop=("c d",))
-    found = drawn(opened(folder, engine=engine), [asked("edge", "a", 0, 300)], decoding)
+    result = drawn(opened(folder, engine=engine), [asked("edge", "a", 0, 300)], decoding)
     plain = drawn(opened(folder), [asked("edge", "a", 0, 300)], SamplingParams(max_tokens=3))
-    ended = [key for key, one in plain.items() if one.text.endswith("c d") and one.tokens == 3]
+    ended = [key for key, item in plain.items() if item.text.endswith("c d") and item.tokens == 3]
     assert ended
-    assert {found[key].finish for key in ended} == {"stop"}
+    assert {result[key].finish for key in ended} == {"stop"}
 
 
 def test_a_certificate_says_the_same_of_such_a_stop(folder: Path) -> None:

@@ -38,9 +38,9 @@ def opened(folder: Path, **settings: str) -> HuggingFace:
 
 
 def expanded(sampler: Sampler, decoding: SamplingParams, epsilon: float = EPSILON, prompt: str = "a b c") -> Expansion:
-    found = expander_of(sampler).expand(Request("p", prompt, 0, 1, 0), decoding, epsilon)
-    assert not found.error
-    return found
+    result = expander_of(sampler).expand(Request("p", prompt, 0, 1, 0), decoding, epsilon)
+    assert not result.error
+    return result
 
 
 def enumerated(folder: Path, decoding: SamplingParams) -> tuple[dict[Key, np.ndarray], dict[tuple[int, ...], float]]:
@@ -69,28 +69,31 @@ def enumerated(folder: Path, decoding: SamplingParams) -> tuple[dict[Key, np.nda
     return ends, prefixes
 
 
-def keyed(found: Expansion) -> dict[Key, tuple[float, float]]:
-    return {(one.tokens, one.finish): (one.logprob_sampled, one.logprob_raw) for one in found.completions}
+def keyed(expansion: Expansion) -> dict[Key, tuple[float, float]]:
+    return {
+        (completion.tokens, completion.finish): (completion.logprob_sampled, completion.logprob_raw)
+        for completion in expansion.completions
+    }
 
 
-def chances(found: Expansion) -> Counter[tuple[str, str]]:
+def chances(expansion: Expansion) -> Counter[tuple[str, str]]:
     """The probability of every (text, finish): sequences with the same text together."""
     total: Counter[tuple[str, str]] = Counter()
-    for one in found.completions:
-        total[one.text, one.finish] += float(np.exp(one.logprob_sampled))  # type: ignore[assignment]
+    for completion in expansion.completions:
+        total[completion.text, completion.finish] += float(np.exp(completion.logprob_sampled))  # type: ignore[assignment]
     return total
 
 
 @pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
 def test_an_expansion_equals_the_enumeration_of_all_sequences(folder: Path, decoding: SamplingParams) -> None:
     every, prefixes = enumerated(folder, decoding)
-    found = expanded(opened(folder), decoding)
+    result = expanded(opened(folder), decoding)
     expected = {}
     for (tokens, finish), sums in every.items():
         last = tokens if finish == "stop" else tokens[:-1]
         if prefixes[last] > EPSILON and np.exp(sums[0]) > EPSILON / FREE:
             expected[tokens, finish] = sums
-    got = keyed(found)
+    got = keyed(result)
     assert got.keys() == expected.keys()
     above = {key for key, sums in every.items() if np.exp(sums[0]) > EPSILON}
     assert above <= got.keys()
@@ -98,10 +101,10 @@ def test_an_expansion_equals_the_enumeration_of_all_sequences(folder: Path, deco
     for key, sums in expected.items():
         assert got[key] == pytest.approx(sums, abs=1e-4)
     mass = sum(np.exp(sums[0]) for sums in expected.values())
-    assert found.unexplored == pytest.approx(1 - mass, abs=1e-5)
-    assert 0 < found.unexplored < 1
-    assert found.prefixes == sum(chance > EPSILON for chance in prefixes.values())
-    probabilities = [one.logprob_sampled for one in found.completions]
+    assert result.unexplored == pytest.approx(1 - mass, abs=1e-5)
+    assert 0 < result.unexplored < 1
+    assert result.prefixes == sum(chance > EPSILON for chance in prefixes.values())
+    probabilities = [completion.logprob_sampled for completion in result.completions]
     assert probabilities == sorted(probabilities, reverse=True)
 
 
@@ -128,22 +131,24 @@ def test_little_memory_gives_the_same_in_parts(folder: Path) -> None:
 def test_every_prefix_goes_through_the_model_once_and_few_are_alive(folder: Path) -> None:
     lines: list[str] = []
     request, decoding = Request("p", "a b c", 0, 1, 0), SamplingParams(max_tokens=8)
-    found = expander_of(opened(folder)).expand(request, decoding, 0.004, lines.append)
-    assert found.forwarded == 3 + found.prefixes - 1  # the prompt's tokens are read; the empty prefix is their end
+    result = expander_of(opened(folder)).expand(request, decoding, 0.004, lines.append)
+    assert result.forwarded == 3 + result.prefixes - 1  # the prompt's tokens are read; the empty prefix is their end
     alive = [int(line.split(" prefixes")[0].replace(",", "")) for line in lines]
-    assert 1 + sum(alive) == found.prefixes
+    assert 1 + sum(alive) == result.prefixes
     assert max(alive) < 1 / 0.004
     settled = [float(line.split("tokens, ")[1].split("%")[0]) for line in lines]
     assert settled == sorted(settled)
     depths = [int(line.split(" of ")[1].split(" tokens")[0]) for line in lines]
-    assert found.deepest == max(depth for depth, prefixes in zip(depths, alive, strict=True) if prefixes)
+    assert result.deepest == max(depth for depth, prefixes in zip(depths, alive, strict=True) if prefixes)
 
 
 @pytest.mark.parametrize("decoding", [DECODINGS["plain"], DECODINGS["paper"]], ids=["plain", "paper"])
 def test_samples_come_as_often_as_the_certificate_says(folder: Path, decoding: SamplingParams) -> None:
     sampler, size = opened(folder), 8192
     requests = [Request("p", "a b c", first, 256, 5) for first in range(0, size, 256)]
-    drawn = Counter((one.text, one.finish) for answer in sampler.sample(requests, decoding) for one in answer.samples)
+    drawn = Counter(
+        (sample.text, sample.finish) for answer in sampler.sample(requests, decoding) for sample in answer.samples
+    )
     chance = chances(expanded(sampler, decoding, 1e-7))
     assert sum(chance.values()) > 1 - 1e-4
     usual = [key for key, share in chance.items() if share * size >= 8]
@@ -154,35 +159,43 @@ def test_samples_come_as_often_as_the_certificate_says(folder: Path, decoding: S
 
 def test_a_stop_text_ends_a_completion_and_is_no_part_of_it(folder: Path) -> None:
     decoding = replace(DECODINGS["plain"], stop=("b",))
-    found = expanded(opened(folder), decoding, 1e-6)
+    result = expanded(opened(folder), decoding, 1e-6)
     every, prefixes = enumerated(folder, decoding)
     b = WORDS.index("b")
     ends = {
         tokens: chance for tokens, chance in prefixes.items() if tokens and tokens[-1] == b and b not in tokens[:-1]
     }
-    stopped = {one.tokens: np.exp(one.logprob_sampled) for one in found.completions if b in one.tokens[:3]}
+    stopped = {
+        completion.tokens: np.exp(completion.logprob_sampled)
+        for completion in result.completions
+        if b in completion.tokens[:3]
+    }
     assert stopped == pytest.approx({tokens: chance for tokens, chance in ends.items() if chance > 1e-6}, rel=1e-3)
-    assert not any("b" in one.text for one in found.completions)
-    assert sum(np.exp(one.logprob_sampled) for one in found.completions) + found.unexplored == pytest.approx(1)
-    assert len(every) > len(found.completions)
+    assert not any("b" in completion.text for completion in result.completions)
+    assert sum(
+        np.exp(completion.logprob_sampled) for completion in result.completions
+    ) + result.unexplored == pytest.approx(1)
+    assert len(every) > len(result.completions)
 
 
 def test_several_end_tokens_are_one_end(folder: Path) -> None:
     sampler, pad = opened(folder), WORDS.index("<pad>")
-    one = keyed(expanded(sampler, DECODINGS["plain"], 1e-6))
+    first = keyed(expanded(sampler, DECODINGS["plain"], 1e-6))
     sampler.loaded = replace(sampler.loaded, ends=(END, pad))
     both = keyed(expanded(sampler, DECODINGS["plain"], 1e-6))
-    either = np.exp(one[(0,), "stop"][0]) + sum(np.exp(sums[0]) for key, sums in one.items() if key[0][:2] == (0, pad))
+    either = np.exp(first[(0,), "stop"][0]) + sum(
+        np.exp(sums[0]) for key, sums in first.items() if key[0][:2] == (0, pad)
+    )
     assert np.exp(both[(0,), "stop"][0]) == pytest.approx(either, rel=1e-3)
     assert not any(pad in tokens for tokens, _ in both)
 
 
 def test_greedy_decoding_has_one_completion(folder: Path) -> None:
-    found = expanded(opened(folder), SamplingParams(temperature=0, max_tokens=6))
-    assert len(found.completions) == 1
-    assert found.completions[0].logprob_sampled == pytest.approx(0)
-    assert found.completions[0].logprob_raw < -0.1
-    assert found.unexplored == 0
+    result = expanded(opened(folder), SamplingParams(temperature=0, max_tokens=6))
+    assert len(result.completions) == 1
+    assert result.completions[0].logprob_sampled == pytest.approx(0)
+    assert result.completions[0].logprob_raw < -0.1
+    assert result.unexplored == 0
 
 
 def test_a_prompt_that_is_too_long_is_told(folder: Path) -> None:
@@ -212,5 +225,5 @@ def open_scripted(file: Path) -> Scripted:
 def test_vocabularies_are_told_apart(folder: Path, tmp_path: Path) -> None:
     other = tiny_model(tmp_path, words=("a", "b", "d", "c", "<end>", "<pad>", "<unk>"))
     same = tiny_model(tmp_path / "same", seed=3)
-    first, second, third = (expander_of(opened(one)).vocabulary for one in (folder, same, other))
+    first, second, third = (expander_of(opened(item)).vocabulary for item in (folder, same, other))
     assert first == second != third

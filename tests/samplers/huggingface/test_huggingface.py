@@ -43,36 +43,36 @@ def asked(problem: str, prompt: str, first: int, size: int, more_expected: bool 
 
 
 def drawn(sampler: HuggingFace, requests: list[Request], decoding: SamplingParams) -> dict[tuple[str, int], Sample]:
-    found: dict[tuple[str, int], Sample] = {}
-    for one in sampler.sample(requests, decoding):
-        assert not one.error
-        assert [sample.index for sample in one.samples] == list(
-            range(one.request.first, one.request.first + one.request.size)
+    collected: dict[tuple[str, int], Sample] = {}
+    for item in sampler.sample(requests, decoding):
+        assert not item.error
+        assert [sample.index for sample in item.samples] == list(
+            range(item.request.first, item.request.first + item.request.size)
         )
-        found |= {(one.request.problem, sample.index): sample for sample in one.samples}
-    return found
+        collected |= {(item.request.problem, sample.index): sample for sample in item.samples}
+    return collected
 
 
 def enumerated(folder: Path, prompt: str, decoding: SamplingParams) -> dict[tuple[str, str], float]:
     """The probability of every (text, finish), by plain forward passes over all sequences."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     start = [WORDS.index(word) for word in prompt.split()]
-    found: dict[tuple[str, str], float] = defaultdict(float)
+    actual: dict[tuple[str, str], float] = defaultdict(float)
     todo: list[tuple[list[int], float]] = [([], 1.0)]
     while todo:
         tokens, chance = todo.pop()
         after = distribution(next_logits(model, start + tokens)[None], decoding).sampled_RV[0].double().exp()
         for token in range(len(WORDS)):
             share = chance * float(after[token])
-            text = " ".join(WORDS[one] for one in tokens if WORDS[one] not in ("<pad>", "<unk>"))
+            text = " ".join(WORDS[item] for item in tokens if WORDS[item] not in ("<pad>", "<unk>"))
             if token == END:
-                found[text, "stop"] += share
+                actual[text, "stop"] += share
             elif len(tokens) + 1 == decoding.max_tokens:
                 last = WORDS[token] if WORDS[token] not in ("<pad>", "<unk>") else ""
-                found[f"{text} {last}".strip(), "length"] += share
+                actual[f"{text} {last}".strip(), "length"] += share
             elif share > 0:
                 todo.append(([*tokens, token], share))
-    return found
+    return actual
 
 
 def chi_square(count: Counter[tuple[str, str]], chance: dict[tuple[str, str], float]) -> float:
@@ -93,8 +93,8 @@ def test_samples_are_distributed_as_enumeration_says(folder: Path, engine: str, 
     chance = enumerated(folder, "a b c", decoding)
     assert sum(chance.values()) == pytest.approx(1, abs=1e-5)
     requests = [asked("exact", "a b c", first, 256) for first in range(0, 256 * 32, 256)]
-    found = drawn(opened(folder, **ENGINES[engine]), requests, decoding)
-    assert chi_square(Counter((one.text, one.finish) for one in found.values()), chance) > 1e-4
+    result = drawn(opened(folder, **ENGINES[engine]), requests, decoding)
+    assert chi_square(Counter((item.text, item.finish) for item in result.values()), chance) > 1e-4
 
 
 @pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
@@ -103,20 +103,20 @@ def test_every_engine_gives_the_same_samples_and_the_same_sums(folder: Path, dec
     runs = {name: drawn(opened(folder, **settings), requests, decoding) for name, settings in ENGINES.items()}
     first = runs["merged"]
     assert len(first) == 160
-    for found in runs.values():
-        assert {key: (one.text, one.finish, one.tokens, one.seed) for key, one in found.items()} == {
-            key: (one.text, one.finish, one.tokens, one.seed) for key, one in first.items()
+    for run in runs.values():
+        assert {key: (item.text, item.finish, item.tokens, item.seed) for key, item in run.items()} == {
+            key: (item.text, item.finish, item.tokens, item.seed) for key, item in first.items()
         }
-        for key, one in found.items():
-            assert sums(one) == pytest.approx(sums(first[key]), abs=1e-4)
+        for key, item in run.items():
+            assert sums(item) == pytest.approx(sums(first[key]), abs=1e-4)
 
 
 PROMPTS = {"one": "a b c", "two": "d", "three": "a a a a b", "four": "c d c d c d c d c"}
 
 
 def sums(sample: Sample) -> list[float]:
-    found = [sample.logprob_raw, sample.logprob_sampled, sample.entropy_raw, sample.entropy_sampled]
-    return [one for one in found if one is not None]
+    actual = [sample.logprob_raw, sample.logprob_sampled, sample.entropy_raw, sample.entropy_sampled]
+    return [item for item in actual if item is not None]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "bloom"])
@@ -125,16 +125,16 @@ def test_every_family_of_models_gives_what_its_own_generate_gives(family: str, t
     requests = [asked(name, prompt, 0, 24) for name, prompt in PROMPTS.items()]
     shared = opened(folder)
     assert (shared.network is None) == (family == "bloom")
-    found, plain = (drawn(one, requests, decoding) for one in (shared, opened(folder, engine="generate")))
-    assert {key: one.text for key, one in found.items()} == {key: one.text for key, one in plain.items()}
-    assert max(abs(sums(found[key])[0] - sums(plain[key])[0]) for key in found) < 1e-3
+    actual, plain = (drawn(item, requests, decoding) for item in (shared, opened(folder, engine="generate")))
+    assert {key: item.text for key, item in actual.items()} == {key: item.text for key, item in plain.items()}
+    assert max(abs(sums(actual[key])[0] - sums(plain[key])[0]) for key in actual) < 1e-3
 
 
 def test_sums_agree_with_a_plain_forward_pass(folder: Path) -> None:
     decoding = SamplingParams(temperature=0.7, top_p=0.9, max_tokens=6)
-    found = drawn(opened(folder), [asked("sums", "b b", 0, 60)], decoding)
+    result = drawn(opened(folder), [asked("sums", "b b", 0, 60)], decoding)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    for sample in found.values():
+    for sample in result.values():
         tokens = [WORDS.index(word) for word in sample.text.split()]
         if len(tokens) != (sample.tokens or 0) - (sample.finish == "stop"):
             continue  # a special token, which a text does not show
@@ -163,9 +163,9 @@ def test_a_chunk_is_the_same_whatever_is_drawn_beside_it_before_it_or_after_it(f
     assert same(alone, {key: together[key] for key in alone})
 
 
-def same(found: dict[tuple[str, int], Sample], expected: dict[tuple[str, int], Sample]) -> bool:
-    return {key: (one.text, one.finish, one.seed) for key, one in found.items()} == {
-        key: (one.text, one.finish, one.seed) for key, one in expected.items()
+def same(actual: dict[tuple[str, int], Sample], expected: dict[tuple[str, int], Sample]) -> bool:
+    return {key: (item.text, item.finish, item.seed) for key, item in actual.items()} == {
+        key: (item.text, item.finish, item.seed) for key, item in expected.items()
     }
 
 
@@ -179,12 +179,12 @@ def test_rounds_that_keep_the_tree_need_no_more_forward_passes_than_one_draw(fol
         parts |= drawn(rounds, [asked("tree", "a b", low, high - low, more_expected=True)], decoding)
         drawn(forgetful, [asked("tree", "a b", low, high - low)], decoding)
     assert same(parts, expected)
-    for key, one in parts.items():
-        assert sums(one) == pytest.approx(sums(expected[key]), abs=1e-4)
+    for key, item in parts.items():
+        assert sums(item) == pytest.approx(sums(expected[key]), abs=1e-4)
     prompt = 2  # tokens, read once by each
     assert rounds.forwarded == whole.forwarded
     assert forgetful.forwarded > 1.3 * whole.forwarded
-    assert whole.forwarded - prompt < sum(one.tokens or 0 for one in expected.values()) / 3
+    assert whole.forwarded - prompt < sum(item.tokens or 0 for item in expected.values()) / 3
     rounds.forget("tree")
     assert not rounds._trees
 
@@ -196,7 +196,7 @@ def test_a_stop_text_ends_samples_of_every_round_at_the_same_token(folder: Path)
     for low in range(0, 200, 50):
         parts |= drawn(rounds, [asked("stop", "a b", low, 50, more_expected=True)], decoding)
     assert same(parts, expected)
-    assert [one.tokens for one in parts.values()] == [one.tokens for one in expected.values()]
+    assert [part.tokens for part in parts.values()] == [item.tokens for item in expected.values()]
 
 
 @pytest.mark.slow
@@ -213,25 +213,25 @@ def test_samples_that_cannot_all_be_held_are_read_again_and_stay_the_same(folder
 
 
 def test_a_stop_text_ends_a_sample_and_is_no_part_of_it(folder: Path) -> None:
-    found = drawn(opened(folder), [asked("stop", "a", 0, 200)], SamplingParams(max_tokens=12, stop=("c d", "b b")))
+    result = drawn(opened(folder), [asked("stop", "a", 0, 200)], SamplingParams(max_tokens=12, stop=("c d", "b b")))
     plain = drawn(opened(folder), [asked("stop", "a", 0, 200)], SamplingParams(max_tokens=12))
     cut = 0
-    for key, one in found.items():
+    for key, item in result.items():
         whole = plain[key].text
         places = [place for place in (whole.find("c d"), whole.find("b b")) if place >= 0]
-        assert one.text == whole[: min(places, default=len(whole))]
-        assert one.finish == ("stop" if places else plain[key].finish)
+        assert item.text == whole[: min(places, default=len(whole))]
+        assert item.finish == ("stop" if places else plain[key].finish)
         cut += bool(places)
     assert 20 < cut < 200
 
 
 def test_a_prompt_that_does_not_fit_is_told_and_the_others_are_drawn(folder: Path) -> None:
     requests = [asked("long", "a " * 70, 0, 4), asked("short", "a", 0, 4), asked("nearly", "b " * 60, 0, 4)]
-    found = {one.request.problem: one for one in opened(folder).sample(requests, SamplingParams(max_tokens=30))}
-    assert found["long"].error == "the prompt has 70 tokens, but the model's context is 64"
-    assert len(found["short"].samples) == 4
-    assert all((one.tokens or 0) <= 4 for one in found["nearly"].samples)
-    assert {one.finish for one in found["nearly"].samples} <= {"stop", "length"}
+    actual = {item.request.problem: item for item in opened(folder).sample(requests, SamplingParams(max_tokens=30))}
+    assert actual["long"].error == "the prompt has 70 tokens, but the model's context is 64"
+    assert len(actual["short"].samples) == 4
+    assert all((sample.tokens or 0) <= 4 for sample in actual["nearly"].samples)
+    assert {sample.finish for sample in actual["nearly"].samples} <= {"stop", "length"}
 
 
 def test_the_appetite_follows_the_speed(folder: Path) -> None:

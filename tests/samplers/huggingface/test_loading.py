@@ -23,9 +23,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(model: str, **settings: str) -> str:
-    with pytest.raises(OffleashError) as found:
+    with pytest.raises(OffleashError) as result:
         open_sampler(model_of(model, settings))
-    return str(found.value)
+    return str(result.value)
 
 
 def test_a_models_name_says_who_runs_it_and_which_revision_and_adapter(folder: Path) -> None:
@@ -99,10 +99,10 @@ def test_an_adapter_is_merged_into_the_model(folder: Path, tmp_path: Path) -> No
     expected = next_logits(adapted.eval(), [0, 1])
     sampler = open_sampler(model_of(f"hf:{folder}+{tmp_path}"))
     assert sampler.network is not None
-    ((_, found),) = sampler.network.read([[0, 1]])
-    assert torch.allclose(found, expected, atol=1e-4)
+    ((_, actual),) = sampler.network.read([[0, 1]])
+    assert torch.allclose(actual, expected, atol=1e-4)
     assert not torch.allclose(
-        found, next_logits(AutoModelForCausalLM.from_pretrained(folder).eval(), [0, 1]), atol=1e-2
+        actual, next_logits(AutoModelForCausalLM.from_pretrained(folder).eval(), [0, 1]), atol=1e-2
     )
     assert len(sampler.about.fingerprint.split()) == 2
 
@@ -137,19 +137,19 @@ def test_images_go_to_a_model_that_sees_them(tmp_path: Path) -> None:
         pictures.append("data:image/png;base64," + base64.b64encode(file.getvalue()).decode())
     sampler = open_sampler(model_of(f"hf:{sees}"))
     requests = [Request(f"p{place}", "a b", 0, 40, 9, (picture,)) for place, picture in enumerate(pictures)]
-    found = [one.samples for one in sampler.sample(requests, SamplingParams(max_tokens=5))]
-    assert [len(samples) for samples in found] == [40, 40]
-    assert [one.text for one in found[0]] != [one.text for one in found[1]]
-    assert [one.logprob_raw for one in found[0]] != [one.logprob_raw for one in found[1]]
+    actual = [item.samples for item in sampler.sample(requests, SamplingParams(max_tokens=5))]
+    assert [len(samples) for samples in actual] == [40, 40]
+    assert [item.text for item in actual[0]] != [item.text for item in actual[1]]
+    assert [item.logprob_raw for item in actual[0]] != [item.logprob_raw for item in actual[1]]
 
 
 def test_images_for_a_model_that_does_not_see_are_the_error_of_that_problem(folder: Path) -> None:
     requests = [Request("seen", "a", 0, 2, 1, ("data:image/png;base64,AA",)), Request("read", "a", 0, 2, 1)]
-    found = {
-        one.request.problem: one for one in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())
+    actual = {
+        item.request.problem: item for item in open_sampler(model_of(f"hf:{folder}")).sample(requests, SamplingParams())
     }
-    assert "not a vision model" in found["seen"].error
-    assert len(found["read"].samples) == 2
+    assert "not a vision model" in actual["seen"].error
+    assert len(actual["read"].samples) == 2
 
 
 def seeing_model(folder: Path) -> Path:

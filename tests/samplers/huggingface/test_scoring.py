@@ -39,9 +39,9 @@ def test_sums_are_those_of_a_plain_forward_pass(family: str, decoding: SamplingP
     scorer = scorer_of(tiny_model(tmp_path / family, family))
     assert (scorer.sampler.network is None) == (family == "bloom")
     some = TRACES[:8]
-    found, expected = scorer.score(some, decoding), [plainly(scorer, trace, decoding) for trace in some]
-    assert [sums.tokens for sums in found] == [tokens for tokens, _ in expected]
-    np.testing.assert_allclose(as_array(found), np.array([sums for _, sums in expected]), rtol=0, atol=CLOSE)
+    actual, expected = scorer.score(some, decoding), [plainly(scorer, trace, decoding) for trace in some]
+    assert [sums.tokens for sums in actual] == [tokens for tokens, _ in expected]
+    np.testing.assert_allclose(as_array(actual), np.array([sums for _, sums in expected]), rtol=0, atol=CLOSE)
 
 
 @pytest.mark.slow
@@ -111,29 +111,29 @@ def test_texts_that_are_alike_are_read_once(model: Path) -> None:
 def test_scores_of_samples_are_the_sums_that_came_with_the_draw(model: Path) -> None:
     scorer, decoding = scorer_of(model), SamplingParams(temperature=0.8, top_p=0.95, max_tokens=12)
     (drawn,) = scorer.sampler.sample([Request("p", "a b c", 0, 200, seed=5)], decoding)
-    found = scorer.score([Trace("a b c", one.text, one.finish == "stop") for one in drawn.samples], decoding)
-    same = [(one, sums) for one, sums in zip(drawn.samples, found, strict=True) if one.tokens == sums.tokens]
+    result = scorer.score([Trace("a b c", sample.text, sample.finish == "stop") for sample in drawn.samples], decoding)
+    same = [(item, sums) for item, sums in zip(drawn.samples, result, strict=True) if item.tokens == sums.tokens]
     assert len(same) > 50
-    for one, sums in same:  # the others drew a special token, which no text shows
-        assert sums.logprob_raw == pytest.approx(one.logprob_raw, abs=CLOSE)
-        assert sums.logprob_sampled == pytest.approx(one.logprob_sampled, abs=CLOSE)
-        assert sums.entropy_raw == pytest.approx(one.entropy_raw, abs=CLOSE)
-        assert sums.entropy_sampled == pytest.approx(one.entropy_sampled, abs=CLOSE)
+    for item, sums in same:  # the others drew a special token, which no text shows
+        assert sums.logprob_raw == pytest.approx(item.logprob_raw, abs=CLOSE)
+        assert sums.logprob_sampled == pytest.approx(item.logprob_sampled, abs=CLOSE)
+        assert sums.entropy_raw == pytest.approx(item.entropy_raw, abs=CLOSE)
+        assert sums.entropy_sampled == pytest.approx(item.entropy_sampled, abs=CLOSE)
 
 
 def test_a_token_that_the_decoding_leaves_out_makes_the_sum_minus_infinity_and_nothing_else(model: Path) -> None:
     scorer, greedy = scorer_of(model), SamplingParams(temperature=0)
-    found = scorer.score(TRACES, greedy)
-    assert {sums.logprob_sampled for sums in found} <= {0.0, -np.inf}
-    assert any(sums.logprob_sampled == -np.inf for sums in found)
-    assert not np.isnan(as_array(found)).any()
-    assert all(sums.entropy_sampled == 0 and np.isfinite(sums.logprob_raw or np.nan) for sums in found)
+    result = scorer.score(TRACES, greedy)
+    assert {sums.logprob_sampled for sums in result} <= {0.0, -np.inf}
+    assert any(sums.logprob_sampled == -np.inf for sums in result)
+    assert not np.isnan(as_array(result)).any()
+    assert all(sums.entropy_sampled == 0 and np.isfinite(sums.logprob_raw or np.nan) for sums in result)
 
 
 def test_the_probabilities_of_all_texts_of_one_token_add_up_to_one(model: Path) -> None:
     scorer = scorer_of(model)
-    found = scorer.score([Trace("a b", word) for word in ("a", "b", "c", "d", "<end>", "<pad>", "<unk>")], PLAIN)
-    assert sum(np.exp(sums.logprob_raw or 0) for sums in found) == pytest.approx(1)
+    result = scorer.score([Trace("a b", word) for word in ("a", "b", "c", "d", "<end>", "<pad>", "<unk>")], PLAIN)
+    assert sum(np.exp(sums.logprob_raw or 0) for sums in result) == pytest.approx(1)
 
 
 def test_an_empty_text_has_no_tokens_and_with_its_end_it_has_one(model: Path) -> None:
@@ -172,11 +172,11 @@ def test_a_prompt_longer_than_the_context_has_no_sums_and_says_why(model: Path) 
 
 def test_every_token_has_the_entropy_of_a_plain_forward_pass(model: Path) -> None:
     scorer = scorer_of(model)
-    for trace, one in zip(TRACES, scorer.read(TRACES, CUT), strict=True):
+    for trace, item in zip(TRACES, scorer.read(TRACES, CUT), strict=True):
         steps = [plainly(scorer, Trace(trace.prompt, text), CUT)[1][1] for text in _beginnings(trace.text)]
-        found = one.entropy_T[: len(steps)]
-        np.testing.assert_allclose(np.cumsum(found), steps, rtol=0, atol=CLOSE)
-        assert one.entropy_T.sum() == pytest.approx(one.sums.entropy_raw, abs=CLOSE)
+        actual = item.entropy_T[: len(steps)]
+        np.testing.assert_allclose(np.cumsum(actual), steps, rtol=0, atol=CLOSE)
+        assert item.entropy_T.sum() == pytest.approx(item.sums.entropy_raw, abs=CLOSE)
 
 
 def _beginnings(text: str) -> list[str]:
@@ -219,9 +219,9 @@ def test_a_text_cannot_spell_an_end_and_marks_of_reasoning_stay_one_token(tmp_pa
 
 def test_lone_surrogates_and_odd_letters_are_scored(tmp_path: Path) -> None:
     scorer = scorer_of(spelling_model(tmp_path))
-    found = scorer.score([Trace("\ud800?", "a\udfff"), Trace("x", "\x00\x1b\u202e")], PLAIN)
-    assert [sums.tokens for sums in found] == [2, 5]
-    assert np.isfinite(as_array(found)).all()
+    result = scorer.score([Trace("\ud800?", "a\udfff"), Trace("x", "\x00\x1b\u202e")], PLAIN)
+    assert [sums.tokens for sums in result] == [2, 5]
+    assert np.isfinite(as_array(result)).all()
 
 
 def test_the_chat_template_is_part_of_the_prompt_unless_it_is_raw(model: Path, tmp_path: Path) -> None:
@@ -242,6 +242,6 @@ def test_a_model_that_gives_no_numbers_is_told_not_stored(model: Path) -> None:
     scorer = scorer_of(model)
     with torch.no_grad():
         scorer.sampler.loaded.model.get_output_embeddings().weight.fill_(torch.nan)
-    (found,) = scorer.score([Trace("a", "b c")], PLAIN)
-    assert found.logprob_raw is None
-    assert "NaN" in found.reason
+    (actual,) = scorer.score([Trace("a", "b c")], PLAIN)
+    assert actual.logprob_raw is None
+    assert "NaN" in actual.reason

@@ -56,15 +56,15 @@ def plainly(scorer: Scorer, trace: Trace, decoding: SamplingParams) -> tuple[int
     text += list(loaded.ends[:1]) if trace.ended else []
     with torch.inference_mode():
         logits = fresh(input_ids=torch.tensor([[*prompt, *text]])).logits[0, len(prompt) - 1 : -1]
-    found = distribution(logits, decoding)
+    result = distribution(logits, decoding)
     row, token = torch.arange(len(text)), torch.tensor(text)
-    sums = [found.raw_RV[row, token], found.entropy_raw_R, found.sampled_RV[row, token], found.entropy_sampled_R]
-    return len(text), np.array([float(one.double().sum()) for one in sums])
+    sums = [result.raw_RV[row, token], result.entropy_raw_R, result.sampled_RV[row, token], result.entropy_sampled_R]
+    return len(text), np.array([float(item.double().sum()) for item in sums])
 
 
 def as_array(sums: Sequence[Sums]) -> NDArray[np.float64]:
     return np.array(
-        [[one.logprob_raw, one.entropy_raw, one.logprob_sampled, one.entropy_sampled] for one in sums], np.float64
+        [[item.logprob_raw, item.entropy_raw, item.logprob_sampled, item.entropy_sampled] for item in sums], np.float64
     )
 
 

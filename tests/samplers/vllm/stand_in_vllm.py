@@ -95,7 +95,7 @@ class Engine:
         self.waiting.append((name, tokens, parameters))
 
     def abort_request(self, names: list[str]) -> None:
-        self.waiting = [one for one in self.waiting if one[0] not in names]
+        self.waiting = [item for item in self.waiting if item[0] not in names]
 
     def step(self) -> list[Any]:
         self.steps += 1

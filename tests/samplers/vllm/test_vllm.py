@@ -32,6 +32,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "sampling_params.py").write_text("from vllm import RequestOutputKind, SamplingParams\n")
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     monkeypatch.delenv("OFFLEASH_VLLM_PYTHON", raising=False)
+    # the stand-in has no resource tracker to wait for, only dead processes that the machine's init has yet to collect
+    monkeypatch.setattr("offleash.samplers.vllm.process.CLEANUP", 0.1)
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -59,24 +61,24 @@ def request(problem: str, prompt: str = "hi", first: int = 0, size: int = 5) -> 
 
 
 def drawn(sampler: VllmSampler, *requests: Request, decoding: SamplingParams | None = None) -> dict[str, SampleChunk]:
-    found = list(sampler.sample(requests, decoding or SamplingParams()))
-    by_problem = {one.request.problem: one for one in found}
-    assert len(found) == len(by_problem) == len(requests)
+    actual = list(sampler.sample(requests, decoding or SamplingParams()))
+    by_problem = {item.request.problem: item for item in actual}
+    assert len(actual) == len(by_problem) == len(requests)
     return by_problem
 
 
 def test_every_request_is_answered_once_and_a_sample_depends_on_its_index_alone(opened: Opened) -> None:
     sampler = opened()
-    found = drawn(sampler, *(request(f"p{i}", first=10 * i, size=i + 1) for i in range(20)))
+    result = drawn(sampler, *(request(f"p{i}", first=10 * i, size=i + 1) for i in range(20)))
     for i in range(20):
-        samples = found[f"p{i}"].samples
+        samples = result[f"p{i}"].samples
         assert [sample.index for sample in samples] == list(range(10 * i, 10 * i + i + 1))
         seeds = [int(seed) >> 1 for seed in sample_seeds(2**64 - 5, 10 * i, i + 1)]
         assert [sample.seed for sample in samples] == [int(s.text.split()[1]) for s in samples] == seeds
         assert {(s.tokens, s.logprob_raw, s.entropy_raw) for s in samples} == {(4, -1.5, None)}
         assert [s.finish for s in samples] == ["stop" if seed % 2 else "length" for seed in seeds]
     again = drawn(sampler, request("p3", first=32, size=2))["p3"].samples
-    assert [(s.index, s.seed) for s in again] == [(s.index, s.seed) for s in found["p3"].samples[2:]]
+    assert [(s.index, s.seed) for s in again] == [(s.index, s.seed) for s in result["p3"].samples[2:]]
 
 
 def test_the_sampled_log_probability_is_known_only_where_nothing_was_changed(opened: Opened) -> None:
@@ -95,12 +97,12 @@ def test_the_engine_is_given_a_few_samples_at_a_time(opened: Opened) -> None:
 def test_an_error_of_one_request_leaves_the_others_alone(opened: Opened) -> None:
     sampler = opened(template="<s>PROMPT", max_model_len="20")
     odd = {"long": "x" * 21, "picture": "untemplatable", "ended": "~"}
-    found = drawn(sampler, *(request(name, prompt) for name, prompt in odd.items()), request("good"))
-    assert found["long"].error == "The prompt (length 24) is longer than 20."
-    assert "no such thing" in found["picture"].error
-    assert "abort" in found["ended"].error
-    assert not any(found[name].samples for name in odd)
-    assert len(found["good"].samples) == 5
+    result = drawn(sampler, *(request(name, prompt) for name, prompt in odd.items()), request("good"))
+    assert result["long"].error == "The prompt (length 24) is longer than 20."
+    assert "no such thing" in result["picture"].error
+    assert "abort" in result["ended"].error
+    assert not any(result[name].samples for name in odd)
+    assert len(result["good"].samples) == 5
     assert len(drawn(sampler, request("after"))["after"].samples) == 5
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 def alive(group: int) -> list[int]:
     """Processes of a group that still run."""
-    found = []
+    collected = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, its_group = file.read_text().rpartition(")")[2].split()[:3]
         except OSError:  # it ended meanwhile
             continue
         if int(its_group) == group and state not in "ZX":
-            found.append(int(file.parent.name))
-    return found
+            collected.append(int(file.parent.name))
+    return collected
 
 
 def gone(group: int, seconds: float = 20) -> bool:

@@ -110,7 +110,7 @@ def test_rho_counts_the_sets_that_pass() -> None:
 
 @pytest.mark.parametrize("make", [pass_at_k, pkpo])
 def test_a_k_beyond_the_group_is_refused_with_both_numbers(make: Callable[..., Method]) -> None:
-    with pytest.raises(OffleashError, match=r"k = 5 .* a group has 4"):
+    with pytest.raises(OffleashError, match=r"k = 5 .* a group has only 4"):
         make(k=5).advantages(a_group([1, 0, 0, 0]))
 
 

@@ -64,7 +64,7 @@ def test_an_unknown_method_is_answered_with_the_nearest(wrong: str, near: str) -
 
 
 def test_an_unknown_option_is_answered_with_the_nearest() -> None:
-    with pytest.raises(OffleashError, match=r"no option of the method grpo 'clpi'. Did you mean 'clip'"):
+    with pytest.raises(OffleashError, match=r"no grpo option 'clpi'. Did you mean 'clip'"):
         method("grpo", {"clpi": 0.1})
 
 

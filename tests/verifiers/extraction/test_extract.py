@@ -144,9 +144,9 @@ def test_the_letter_of_a_choice_is_found(text: str, letter: str) -> None:
 @given(st.text(max_size=300), st.booleans(), st.booleans())
 def test_any_text_is_read_by_any_verifier_without_an_error(text: str, truncated: bool, opened: bool) -> None:
     for verifier in VERIFIERS.values():
-        found = extract(text, verifier.steps, truncated, opened)
-        assert found.step in {*STEPS, UNFINISHED, None}
-        assert (found.answer is None) == (found.step in {UNFINISHED, None})
+        result = extract(text, verifier.steps, truncated, opened)
+        assert result.step in {*STEPS, UNFINISHED, None}
+        assert (result.answer is None) == (result.step in {UNFINISHED, None})
 
 
 @given(st.text(alphabet=st.sampled_from("\\boxedfx{}$<answer>/think#A: is9.\n`"), max_size=200))
@@ -195,7 +195,7 @@ def test_the_vectors_of_other_tools_that_our_conventions_cover() -> None:
         if read is None or row["xid"] in apart:
             continue  # normalise_answer, split_tuple: inside our verifiers, not in the steps
         covered += 1
-        found, expected = read(row["text"]), row["expected"]
-        plain = found.replace(",", "") if found and row["func"] != "extract_boxed" else found
+        actual, expected = read(row["text"]), row["expected"]
+        plain = actual.replace(",", "") if actual and row["func"] != "extract_boxed" else actual
         assert plain == (None if expected is None else str(expected)), row
     assert covered == 34

@@ -63,9 +63,9 @@ def test_another_number_is_wrong(answer: str) -> None:
     ],
 )  # fmt: skip
 def test_several_numbers_are_wrong_and_the_reason_says_so(answer: str) -> None:
-    found = judged(answer, "18")
-    assert found.verdict == Verdict.WRONG
-    assert "several" in found.reason
+    result = judged(answer, "18")
+    assert result.verdict == Verdict.WRONG
+    assert "several" in result.reason
 
 
 @pytest.mark.parametrize("answer", ["> 18", r"x \leq 18", "at least 18", "x ≠ 18", "less than 18", "not 18"])
@@ -84,9 +84,9 @@ def test_a_bound_is_not_a_number(answer: str) -> None:
     ],
 )  # fmt: skip
 def test_more_or_less_than_a_number_is_unread_where_equality_is_exact(answer: str) -> None:
-    found = judged(answer, "18")
-    assert found.verdict == Verdict.UNREAD
-    assert found.reason
+    result = judged(answer, "18")
+    assert result.verdict == Verdict.UNREAD
+    assert result.reason
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def judged(details: dict[str, object], answer: str, gold: str | None = None) -> 
 
 
 def verdict(details: dict[str, object], answer: str, gold: str | None = None) -> Verdict:
-    found = judged(details, answer, gold)
-    assert found.verdict is Verdict.CORRECT or found.reason, "what is not correct has a reason"
-    return found.verdict
+    result = judged(details, answer, gold)
+    assert result.verdict is Verdict.CORRECT or result.reason, "what is not correct has a reason"
+    return result.verdict
 
 
 @pytest.mark.parametrize("kind", DETAILS)
@@ -212,10 +212,10 @@ def test_limits_of_time_memory_and_output_make_a_program_wrong() -> None:
         "  \n": "no code",
     }
     with Pool(2) as pool:
-        found = dict(pool.judge(verifier, [Case(answer, details=DETAILS["stdin"]) for answer in answers]))
+        actual = dict(pool.judge(verifier, [Case(answer, details=DETAILS["stdin"]) for answer in answers]))
     for index, reason in enumerate(answers.values()):
-        assert found[index].verdict is Verdict.WRONG
-        assert reason in found[index].reason
+        assert actual[index].verdict is Verdict.WRONG
+        assert reason in actual[index].reason
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def all_judged(rows: list[dict[str, str]]) -> None:
             cases.append(Case(wrong, details=details))
             expected.append(Verdict.WRONG)
     with Pool(2) as pool:
-        found = dict(pool.judge(VERIFIERS["program"], cases))
-    odd = {index: found[index] for index in range(len(cases)) if found[index].verdict is not expected[index]}
+        actual = dict(pool.judge(VERIFIERS["program"], cases))
+    odd = {index: actual[index] for index in range(len(cases)) if actual[index].verdict is not expected[index]}
     assert not odd
 
 

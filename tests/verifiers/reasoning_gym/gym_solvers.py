@@ -13,9 +13,9 @@ def colouring(entry: Entry) -> str:
     """A colouring by backtracking."""
     puzzle = entry["metadata"]["puzzle"]
     beside: dict[int, set[int]] = {vertex: set() for vertex in puzzle["vertices"]}
-    for one, other in puzzle["edges"]:
-        beside[one].add(other)
-        beside[other].add(one)
+    for item, other in puzzle["edges"]:
+        beside[item].add(other)
+        beside[other].add(item)
     chosen: dict[int, int] = {}
 
     def fill(place: int) -> bool:

@@ -110,9 +110,9 @@ def test_the_gallery_of_the_library_is_accepted() -> None:
     for line in GALLERY.read_text("utf-8").splitlines():
         row = json.loads(line)
         details = {"task": row["task"], "metadata": encoded(ast.literal_eval(row["metadata"]))}
-        found = decide(Case(row["answer"], row["answer"], row["problem"], details))
-        if (found.verdict is Verdict.CORRECT) == (row["task"] in NO_GOLD):  # those have "None" for an answer
-            refused.append((row["id"], found))
+        result = decide(Case(row["answer"], row["answer"], row["problem"], details))
+        if (result.verdict is Verdict.CORRECT) == (row["task"] in NO_GOLD):  # those have "None" for an answer
+            refused.append((row["id"], result))
     assert refused == []
 
 
@@ -212,9 +212,9 @@ def test_hostile_text_is_decided_at_once(task: str) -> None:
 
 @pytest.mark.parametrize("task", ["prime_factorization", "game_of_life"])
 def test_a_scorer_that_stumbles_over_a_text_calls_it_wrong(task: str) -> None:
-    found = judged(cases(task)[0], '{"a": 1}')
-    assert found.verdict is Verdict.WRONG
-    assert "could not read it" in found.reason
+    result = judged(cases(task)[0], '{"a": 1}')
+    assert result.verdict is Verdict.WRONG
+    assert "could not read it" in result.reason
 
 
 @pytest.mark.parametrize("trouble", [MemoryError, RecursionError, OSError])
@@ -260,9 +260,9 @@ def test_graded_scores_are_kept() -> None:
 
 def test_two_writings_of_one_countdown_share_their_solution() -> None:
     case = cases("countdown")[0]
-    one, other = judged(case, str(case.gold)), judged(case, f"({case.gold})")
-    assert one.solution == other.solution
-    assert one.solution is not None
+    first, other = judged(case, str(case.gold)), judged(case, f"({case.gold})")
+    assert first.solution == other.solution
+    assert first.solution is not None
 
 
 def test_the_verifier_decides_by_the_scorer() -> None:

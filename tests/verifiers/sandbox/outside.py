@@ -11,23 +11,23 @@ from pathlib import Path
 
 def processes_with(marker: str) -> list[int]:
     """Processes, but this one, whose command line holds the marker."""
-    found = []
+    collected = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if marker.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
-                found.append(int(folder.name))
-    return found
+                collected.append(int(folder.name))
+    return collected
 
 
 def children(parent: int | None = None) -> set[int]:
     """Processes that this one has started and that still run."""
-    found = set()
+    collected = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
             if int(fields[1]) == (parent or os.getpid()) and fields[0] != b"Z":
-                found.add(int(folder.name))
-    return found
+                collected.add(int(folder.name))
+    return collected
 
 
 def gone(marker: str, seconds: float = 30.0) -> bool:

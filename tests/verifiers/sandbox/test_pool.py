@@ -31,9 +31,9 @@ FAILING = {"raise x", "leave", "nonsense"} | set(HARMFUL)
 
 def judged(pool: Pool, verifier: Verifier, cases: Sequence[Case]) -> list[Judgement]:
     """Judgements in the order of the cases; each case exactly once."""
-    found = list(pool.judge(verifier, cases))
-    assert sorted(index for index, _ in found) == list(range(len(cases)))
-    return [judgement for _, judgement in sorted(found, key=lambda pair: pair[0])]
+    actual = list(pool.judge(verifier, cases))
+    assert sorted(index for index, _ in actual) == list(range(len(cases)))
+    return [judgement for _, judgement in sorted(actual, key=lambda pair: pair[0])]
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def test_a_case_is_judged_with_all_it_holds(pool: Pool, isolation: Isolation) ->
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Isolation) -> None:
     words = ["fine", *HARMFUL, "raise some words", "leave", "nonsense", "fine"]
-    found = dict(zip(words, judged(pool, troublesome(isolation), [Case(word, "fine") for word in words]), strict=True))
-    assert found.pop("fine").verdict is Verdict.CORRECT
-    assert {judgement.verdict for judgement in found.values()} == {Verdict.FAILED}
+    actual = dict(zip(words, judged(pool, troublesome(isolation), [Case(word, "fine") for word in words]), strict=True))
+    assert actual.pop("fine").verdict is Verdict.CORRECT
+    assert {judgement.verdict for judgement in actual.values()} == {Verdict.FAILED}
     expected = {
         "hang": "time limit of 1 s",
         "multiply": "time limit of 1 s",
@@ -76,7 +76,7 @@ def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Is
         "nonsense": "AttributeError",
     }
     for word, reason in expected.items():
-        assert reason in found[word].reason, (word, found[word])
+        assert reason in actual[word].reason, (word, actual[word])
 
 
 def test_a_verifier_that_raises_here_is_failed_for_its_case_alone(pool: Pool) -> None:
@@ -99,8 +99,8 @@ def test_a_hung_case_costs_its_limit_and_little_more(isolation: Isolation) -> No
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_ten_megabytes_go_there_and_back(pool: Pool, isolation: Isolation) -> None:
     text = "\ud800x\x00é" * 2_500_000
-    (found,) = judged(pool, troublesome(isolation, seconds=30.0), [Case("echo " + text)])
-    assert found.solution == text
+    (actual,) = judged(pool, troublesome(isolation, seconds=30.0), [Case("echo " + text)])
+    assert actual.solution == text
 
 
 def test_details_that_are_no_json_fail_their_case_alone(pool: Pool) -> None:
@@ -125,21 +125,21 @@ def test_a_sandboxed_worker_sees_neither_files_nor_environment(
 @pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")
 def test_a_sandboxed_case_leaves_nothing_for_the_next() -> None:
     with Pool(1) as pool:
-        found = judged(pool, troublesome(Isolation.SANDBOX), [Case("leave_behind x"), Case("left"), Case("left")])
-    assert [judgement.reason for judgement in found] == ["", "", ""]
+        result = judged(pool, troublesome(Isolation.SANDBOX), [Case("leave_behind x"), Case("left"), Case("left")])
+    assert [judgement.reason for judgement in result] == ["", "", ""]
 
 
 def test_children_of_a_killed_worker_are_killed_with_it(pool: Pool) -> None:
     marker = uuid4().hex
-    (found,) = judged(pool, troublesome(), [Case(f"child {marker}")])
-    assert found.verdict is Verdict.FAILED
+    (actual,) = judged(pool, troublesome(), [Case(f"child {marker}")])
+    assert actual.verdict is Verdict.FAILED
     assert gone(marker, 2.0)
 
 
 def test_a_worker_loads_no_table_library(pool: Pool) -> None:
     verifier = replace(troublesome(), module="tests.verifiers.loaded")
-    (found,) = judged(pool, verifier, [Case("a")])
-    assert not {"polars", "numpy", "sympy", "hypothesis", "pytest"} & set(found.reason.split())
+    (actual,) = judged(pool, verifier, [Case("a")])
+    assert not {"polars", "numpy", "sympy", "hypothesis", "pytest"} & set(actual.reason.split())
 
 
 def test_a_module_that_cannot_be_loaded_is_an_error_with_the_next_step(pool: Pool) -> None:
@@ -157,11 +157,11 @@ def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: 
             judged(pool, troublesome(isolation), [Case("a")])
     words = ["fine", "hang", "grab", "leave_behind x", "left", "crash"]
     with Pool(1, trust_code=True) as pool:
-        found = judged(pool, troublesome(Isolation.SANDBOX), [Case(word, "fine") for word in words])
-    assert [judgement.verdict for judgement in found] == [
+        result = judged(pool, troublesome(Isolation.SANDBOX), [Case(word, "fine") for word in words])
+    assert [judgement.verdict for judgement in result] == [
         *(Verdict.CORRECT, Verdict.FAILED, Verdict.FAILED, Verdict.WRONG, Verdict.CORRECT, Verdict.FAILED)
     ]
-    assert found[4].reason == ""
+    assert result[4].reason == ""
 
 
 def test_no_jobs_is_an_error_and_no_cases_are_no_judgements() -> None:
@@ -189,10 +189,10 @@ def test_any_sequence_of_texts_gives_one_judgement_each_within_limits(texts: lis
     before = children()
     started = time.monotonic()
     with Pool(2) as pool:
-        found = judged(pool, troublesome(isolation, seconds=seconds), [Case(text, text) for text in texts])
+        result = judged(pool, troublesome(isolation, seconds=seconds), [Case(text, text) for text in texts])
     assert children() <= before
     assert time.monotonic() - started < 60 * (1 + len(texts))  # a text that hangs would do so for hours
-    for text, judgement in zip(texts, found, strict=True):
+    for text, judgement in zip(texts, result, strict=True):
         if text in FAILING:
             assert judgement.verdict is Verdict.FAILED, text
             assert judgement.reason

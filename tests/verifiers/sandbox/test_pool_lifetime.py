@@ -32,8 +32,8 @@ def test_workers_stay_warm_from_one_call_to_the_next(pool: Pool) -> None:
 def test_workers_of_a_process_that_holds_much_memory_stay_warm_too() -> None:
     ballast = bytearray(700 << 20)  # more than half of what a worker may hold
     with Pool(1) as pool:
-        found = judged(pool, troublesome(seconds=30.0), [Case("leave_behind 1"), Case("left")])
-    assert found[-1].reason == "1"
+        result = judged(pool, troublesome(seconds=30.0), [Case("leave_behind 1"), Case("left")])
+    assert result[-1].reason == "1"
     assert ballast
 
 
@@ -44,15 +44,15 @@ def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
         for pid in children() - before:
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.1)
-        (found,) = judged(pool, troublesome(), [Case("fine", "fine")])
-    assert found.verdict is Verdict.CORRECT
+        (actual,) = judged(pool, troublesome(), [Case("fine", "fine")])
+    assert actual.verdict is Verdict.CORRECT
 
 
 def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.verifiers.sandbox.worker_handle.CASES", 3)
     with Pool(1) as pool:
-        found = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
-    assert found[-1].reason == "6"
+        result = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
+    assert result[-1].reason == "6"
 
 
 def test_judging_can_be_given_up_half_way(pool: Pool) -> None:
@@ -60,38 +60,38 @@ def test_judging_can_be_given_up_half_way(pool: Pool) -> None:
     assert next(answers)[0] == 0
     answers.close()  # type: ignore[attr-defined]
     started = time.monotonic()
-    (found,) = judged(pool, troublesome(seconds=30.0), [Case("a", "a")])
-    assert found.verdict is Verdict.CORRECT
+    (actual,) = judged(pool, troublesome(seconds=30.0), [Case("a", "a")])
+    assert actual.verdict is Verdict.CORRECT
     assert time.monotonic() - started < 300
 
 
 def test_the_limit_holds_when_the_caller_looks_late(pool: Pool) -> None:
     answers = pool.judge(troublesome(seconds=1.0), [Case("a"), Case("sleep 2"), Case("sleep 0.3")])
-    found = dict([next(answers)])
+    actual = dict([next(answers)])
     time.sleep(3.0)
-    found |= dict(answers)
-    assert found[1].verdict is Verdict.FAILED
-    assert found[2].verdict is Verdict.WRONG
+    actual |= dict(answers)
+    assert actual[1].verdict is Verdict.FAILED
+    assert actual[2].verdict is Verdict.WRONG
 
 
 def test_two_threads_may_each_have_a_pool_and_one_pool_may_move_between_threads() -> None:
-    found: dict[str, list[Judgement]] = {}
+    collected: dict[str, list[Judgement]] = {}
     cases = [Case("a", "a"), Case("hang"), Case("b", "a")]
 
     def work(name: str, pool: Pool) -> None:
-        found[name] = judged(pool, troublesome(), cases)
+        collected[name] = judged(pool, troublesome(), cases)
 
-    with Pool(1) as one, Pool(1) as two:
+    with Pool(1) as first, Pool(1) as two:
         for turn in range(2):  # the thread that started the workers has ended by the second turn
-            threads = [threading.Thread(target=work, args=(f"{n}{turn}", pool)) for n, pool in enumerate((one, two))]
+            threads = [threading.Thread(target=work, args=(f"{n}{turn}", pool)) for n, pool in enumerate((first, two))]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-    assert {tuple(judgement.verdict for judgement in each) for each in found.values()} == {
+    assert {tuple(judgement.verdict for judgement in each) for each in collected.values()} == {
         (Verdict.CORRECT, Verdict.FAILED, Verdict.WRONG)
     }
-    assert len(found) == 4
+    assert len(collected) == 4
 
 
 KILLED = """

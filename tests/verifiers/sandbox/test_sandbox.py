@@ -188,15 +188,15 @@ print(count, flush=True)
 
 
 def test_memory_of_one_process_and_of_all_together_is_bounded(route: str) -> None:
-    one = "try: bytearray(1 << 30)\nexcept MemoryError: print('refused')"
-    assert python(route, one, memory=1 << 29).output == b"refused\n"
+    item = "try: bytearray(1 << 30)\nexcept MemoryError: print('refused')"
+    assert python(route, item, memory=1 << 29).output == b"refused\n"
     every = "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(b'x') * (100 << 20)\ntime.sleep(30)"
     assert python(route, every, memory=1 << 29).ended is ProcessEnd.MEMORY
 
 
 def test_disk_is_bounded(route: str) -> None:
-    one = "f = open('big', 'wb')\ntry:\n    while True: f.write(bytes(1 << 20))\nexcept OSError: print('refused')"
-    assert python(route, "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + one).output == b"refused\n"
+    item = "f = open('big', 'wb')\ntry:\n    while True: f.write(bytes(1 << 20))\nexcept OSError: print('refused')"
+    assert python(route, "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + item).output == b"refused\n"
     many = """
 try:
     for n in range(200):

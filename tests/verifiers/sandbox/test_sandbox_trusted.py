@@ -61,6 +61,6 @@ def test_trusted_programs_are_judged_like_isolated_ones(monkeypatch: pytest.Monk
     with Pool(2, trust_code=True) as pool:
         for kind, details in DETAILS.items():
             answers = [RIGHT[kind], "import sys\nsys.exit(0)", "while True: pass"]
-            found = dict(pool.judge(verifier, [Case(answer, details=details) for answer in answers]))
-            assert [found[index].verdict for index in range(3)] == [Verdict.CORRECT, Verdict.WRONG, Verdict.WRONG]
-            assert "time limit" in found[2].reason
+            actual = dict(pool.judge(verifier, [Case(answer, details=details) for answer in answers]))
+            assert [actual[index].verdict for index in range(3)] == [Verdict.CORRECT, Verdict.WRONG, Verdict.WRONG]
+            assert "time limit" in actual[2].reason

@@ -1,4 +1,4 @@
-"""The fingerprint `countdown`: the one expression that an answer amounts to, its steps put into each other."""
+"""The fingerprint `countdown`: the one expression that an answer amounts to, its steps substituted into each other."""
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
 from offleash.verifiers.arithmetic import NotArithmeticError, canonical, parsed

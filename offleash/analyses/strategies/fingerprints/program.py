@@ -62,7 +62,7 @@ class Scope:
     stored: set[str] = field(default_factory=set)  # names assigned so far, in the order in which the program runs
 
 
-def numbered(tree: ast.Module) -> ast.Module:
+def number_names(tree: ast.Module) -> ast.Module:
     """The tree with its own names numbered. The tree is changed in place."""
     _Numbering(tree).walk(tree)
     return tree
@@ -108,7 +108,7 @@ class _Numbering:
         elif isinstance(node, Comprehension):
             self._comprehension(node)
         elif isinstance(node, ast.Global | ast.Nonlocal):
-            node.names = [self._known(name, self._place(name)) for name in node.names]
+            node.names = [self._known(name, self._scope_of(name)) for name in node.names]
         else:
             self._rest(node)
 
@@ -159,8 +159,8 @@ class _Numbering:
         self.walk(node.generators[0].iter)
         names = {name for generator in node.generators for name in _stored(generator.target)}
         outer, self._scope = self._scope, Scope(self._numbered(node), self._scope, node, frozenset(names))
-        for place, generator in enumerate(node.generators):
-            self._all(([generator.iter] if place else []) + [generator.target, *generator.ifs])
+        for index, generator in enumerate(node.generators):
+            self._all(([generator.iter] if index else []) + [generator.target, *generator.ifs])
         self._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
         self._scope = outer
 
@@ -168,8 +168,8 @@ class _Numbering:
         """A call; keyword names of the program's own functions follow the new names of their parameters."""
         called: Definition | None = None
         if isinstance(node.func, ast.Name):
-            place = self._place(node.func.id)
-            called = None if place is None else self._defined.get((place.number, node.func.id))
+            scope = self._scope_of(node.func.id)
+            called = None if scope is None else self._defined.get((scope.number, node.func.id))
         elif isinstance(node.func, ast.Attribute) and node.func.attr in self._own:
             called = self._methods.get(node.func.attr)
         if isinstance(called, ast.ClassDef):
@@ -202,7 +202,7 @@ class _Numbering:
     def _attribute(self, name: str) -> str:
         return self._named((ATTRIBUTES, name)) if name in self._own else name
 
-    def _place(self, name: str) -> Scope | None:
+    def _scope_of(self, name: str) -> Scope | None:
         """The scope that binds a name as seen from here; None: a builtin, or undefined.
 
         Names of a class body are seen in that body only, not in its methods.
@@ -217,24 +217,24 @@ class _Numbering:
 
     def _read(self, name: str) -> str:
         """The new name where a name is read: of an import its path, of a builtin itself, of a variable its number."""
-        place = self._place(name)
-        if place is not None and name in place.imports and name not in place.stored:
-            return place.imports[name]  # dotted, so that no variable can have the same text
-        here = place is self._scope or name in self._scope.elsewhere
-        if name in BUILTINS and place is not None and here and name not in place.stored:
+        scope = self._scope_of(name)
+        if scope is not None and name in scope.imports and name not in scope.stored:
+            return scope.imports[name]  # dotted, so that no variable can have the same text
+        here = scope is self._scope or name in self._scope.elsewhere
+        if name in BUILTINS and scope is not None and here and name not in scope.stored:
             return name  # `sum = sum(a)` reads the builtin
-        return self._known(name, place)
+        return self._known(name, scope)
 
     def _bind(self, name: str) -> str:
-        if (place := self._place(name)) is not None:
-            place.stored.add(name)
-        return self._known(name, place)
+        if (scope := self._scope_of(name)) is not None:
+            scope.stored.add(name)
+        return self._known(name, scope)
 
-    def _known(self, name: str, place: Scope | None) -> str:
+    def _known(self, name: str, scope: Scope | None) -> str:
         """A variable's number; names in class bodies are attributes of the class and stay."""
-        if place is None or _stays(name) or isinstance(place.node, ast.ClassDef):
+        if scope is None or _stays(name) or isinstance(scope.node, ast.ClassDef):
             return name
-        return self._named((place.number, name))
+        return self._named((scope.number, name))
 
 
 def _here(node: ast.AST) -> Iterator[ast.AST]:
@@ -348,30 +348,30 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     tree = _read(source)
     if tree is None:
         return None
-    example_places = examples(tree)
+    example_indices = examples(tree)
     copy = (
-        _read(source) if example_places else None
+        _read(source) if example_indices else None
     )  # numbering changes a tree, so the question whether input is read needs a copy
-    if copy is not None and not reads_input(numbered(copy)):
-        tree.body = [statement for place, statement in enumerate(tree.body) if place not in example_places]
-    bare = _WithoutImports().visit(numbered(tree))
+    if copy is not None and not reads_input(number_names(copy)):
+        tree.body = [statement for index, statement in enumerate(tree.body) if index not in example_indices]
+    bare = _WithoutImports().visit(number_names(tree))
     assert isinstance(bare, ast.Module)
     return short(ast.unparse(ast.fix_missing_locations(bare)))
 
 
 def _read(source: str) -> ast.Module | None:
     """The tree of a program in plain notation, its main guard opened; None where it is no program but bare words."""
-    tree = _parsed(source)
+    tree = _parse(source)
     if tree is None or not any(
         not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call) for statement in tree.body
     ):
         return None
-    plain = _Plain().visit(opened(tree))
+    plain = _Plain().visit(open_main_guard(tree))
     assert isinstance(plain, ast.Module)
     return plain
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     """The tree of a program, of an indented one, or of the body of a function whose head was in the prompt."""
     for text in (source, dedent(source), "def f():\n" + indent(dedent(source), "    ")):
         try:
@@ -409,7 +409,7 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        # Of a chain (a > b > c) nothing is swapped: it evaluates from the left and stops early.
+        # A chain (a > b > c) is left alone: it evaluates from the left and stops early.
         swapped = _SWAPPED.get(type(node.ops[0])) if len(node.ops) == 1 else None
         if swapped is None:
             return node
@@ -452,8 +452,8 @@ _LITERAL = (
 )
 
 
-def opened(tree: ast.Module) -> ast.Module:
-    """The program with the body of `if __name__ == "__main__"` in the place of the guard."""
+def open_main_guard(tree: ast.Module) -> ast.Module:
+    """The program with the body of `if __name__ == "__main__"` instead of the guard."""
     body: list[ast.stmt] = []
     for statement in tree.body:
         guard = isinstance(statement, ast.If) and any(
@@ -464,11 +464,11 @@ def opened(tree: ast.Module) -> ast.Module:
 
 
 def examples(tree: ast.Module) -> frozenset[int]:
-    """The places of examples at the top level; where there are any, prints of text alone (headings) belong to them."""
+    """The indices of examples at the top level; where there are any, prints of text alone (headings) belong to them."""
     own = {statement.name: statement for statement in tree.body if isinstance(statement, Definition)}
-    places = {place for place, statement in enumerate(tree.body) if _is_example(statement, own)}
+    indices = {index for index, statement in enumerate(tree.body) if _is_example(statement, own)}
     return frozenset(
-        places | {place for place, statement in enumerate(tree.body) if places and _prints_text(statement)}
+        indices | {index for index, statement in enumerate(tree.body) if indices and _prints_text(statement)}
     )
 
 

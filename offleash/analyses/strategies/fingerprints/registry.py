@@ -9,20 +9,20 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         name="countdown",
         revision="1",
         module="offleash.analyses.strategies.fingerprints.countdown",
-        about="the expression over the given numbers; order and grouping of sums and products do not count",
+        about="the expression over the given numbers; order and grouping of sums and products are ignored",
         isolation=Isolation.HERE,  # it parses arithmetic and runs nothing, so no worker is needed
     ),
     "steps": Fingerprint(
         name="steps",
         revision="1",
         module="offleash.analyses.strategies.fingerprints.steps",
-        about="the equations of a worked text put into each other; wording, order, units and notation do not count",
+        about="the equations of a text, substituted into each other; wording, order, units and notation are ignored",
     ),
     "program": Fingerprint(
         name="program",
         revision="3",
         module="offleash.analyses.strategies.fingerprints.program",
-        about="the syntax tree of the last block of code; names, comments, hints and layout do not count",
+        about="the syntax tree of the last code block; names, comments, type hints and layout are ignored",
     ),
 }
 OWN = "offleash.plugins"  # loads users' functions in the worker
@@ -43,8 +43,8 @@ def fingerprint(name: str) -> Fingerprint:
             error = unknown("fingerprint", name, FINGERPRINTS)
             raise OffleashError(f"{error} To use your own function: --by FILE.py:NAME.")
         return FINGERPRINTS[name]
-    place, _, function = name.rpartition(":")
-    if not place or not function.isidentifier():
+    file, _, function = name.rpartition(":")
+    if not file or not function.isidentifier():
         raise OffleashError(
             f"--by takes FILE.py:NAME or package.module:NAME, where NAME is a function; found {name!r}."
         )
@@ -52,7 +52,7 @@ def fingerprint(name: str) -> Fingerprint:
         name=f"own-{function}",
         revision="0",  # replaced by a hash of its source
         module=OWN,
-        about=f"the function {function} of {place}",
+        about=f"the function {function} of {file}",
         seconds=10.0,  # more than ours get: a user's first call may import a library
         function=name,
     )

@@ -1,8 +1,8 @@
 """The fingerprint `steps`: what a worked text computes, whatever words, order and notation it uses.
 
-Its equations are put into each other (`16-3=13, 13*2=26` is `(16-3)*2`), so that neither the size of the steps nor the
-order of independent steps counts. The strategy is the expression that makes the answer; where the answer is no number
-or no equation makes it, everything that was computed. Ignored, because it is notation and not method:
+Its equations are substituted into each other (`16-3=13, 13*2=26` is `(16-3)*2`), so that neither the size of the steps
+nor the order of independent steps counts. The strategy is the expression that makes the answer; where the answer is no
+number or no equation makes it, everything that was computed. Ignored, because it is notation and not method:
 
 * wording, units, currencies, LaTeX, list marks; numbers written as words;
 * order and grouping of sums and products, and subtracting one by one or all at once (`verifiers/arithmetic.canonical`);
@@ -19,7 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, leaves, parsed, valued
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
 from offleash.verifiers.extraction.extract import THOUGHT
 
 # Equations of worked texts, in natural language or LaTeX: cleaned, cut into tokens, and read from their equal signs.
@@ -37,7 +37,7 @@ WORDS = 4  # skipped between a number and an operation (`16 fresh brown eggs - 3
 NEAR = Fraction(1, 200)  # relative: a stated result may be rounded to two or three digits
 LARGEST_POWER = 6  # x^6 is written out as a product; larger powers are no steps of school arithmetic
 
-_SAID = (
+_NUMBER_WORDS = (
     *(("two", "2"), ("three", "3"), ("four", "4"), ("five", "5"), ("six", "6"), ("seven", "7"), ("eight", "8")),
     *(
         ("nine", "9"),
@@ -75,7 +75,7 @@ _CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^[ \t]*[0-9]{1,2}[.)][ \t]+", ""),
         (r"/[ \t]*[A-Za-z]+", " "),  # units: 60 miles/hour
         (r"\n ?=", " ="),
-        *((rf"(?i)\b{word}\b", number) for word, number in _SAID),
+        *((rf"(?i)\b{word}\b", number) for word, number in _NUMBER_WORDS),
         (r"(?i)\b(?:half|one half) of\b", "1/2*"),
         (r"(?i)\b(?:a|one)[ -]third of\b", "1/3*"),
         (r"(?i)\b(?:a|one)[ -](?:quarter|fourth) of\b", "1/4*"),
@@ -98,7 +98,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of cleaned text with its place in it."""
+    """A piece of cleaned text with its position in it."""
 
     kind: str  # number, word, stop, or the sign itself
     text: str
@@ -123,9 +123,9 @@ def steps_of(text: str) -> list[Equation]:
     tokens = tokens_of(text)
     equations: list[Equation] = []
     chain: tuple[int, Fraction] | None = None  # where the right side of the last equation begins, and its value
-    for place in [place for place, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
-        left, start = _left(tokens, place)
-        right, first = _right(tokens, place)
+    for index in [index for index, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
+        left, start = _left(tokens, index)
+        right, first = _right(tokens, index)
         step = _step(left, right, first)
         if step is None:
             continue
@@ -133,7 +133,7 @@ def steps_of(text: str) -> list[Equation]:
             chain is None or chain[0] != start or chain[1] != step.value
         ):  # else a chain: (3+5)*2 = 8*2 = 16 is one step, simplified
             equations.append(step)
-        chain = (place + 1, step.value)
+        chain = (index + 1, step.value)
     return equations
 
 
@@ -202,7 +202,7 @@ def _agree(value: Fraction, claimed: Fraction) -> bool:
 
 def _value(tree: Tree) -> Fraction | None:
     try:
-        return valued(tree)
+        return evaluate(tree)
     except NotArithmeticError:
         return None
 
@@ -212,18 +212,18 @@ def _tree(tokens: list[Token]) -> Tree | None:
     if not tokens or len(tokens) > TOKENS:
         return None
     parts: list[str] = []
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
         if token.kind == "^":
-            power = tokens[place + 1].text if place + 1 < len(tokens) else ""
+            power = tokens[index + 1].text if index + 1 < len(tokens) else ""
             if not power.isdigit() or not 2 <= int(power[:3]) <= LARGEST_POWER or not parts or parts[-1] == ")":
                 return None
             parts[-1] = f"({'*'.join([parts[-1]] * int(power))})"
-            place += 2
+            index += 2
             continue
         parts.append(token.text)
-        place += 1
+        index += 1
     try:
         return parsed(" ".join(parts))
     except NotArithmeticError:
@@ -231,7 +231,7 @@ def _tree(tokens: list[Token]) -> Tree | None:
 
 
 def _left(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
-    """The expression that ends before an equal sign, and the place of its first token."""
+    """The expression that ends before an equal sign, and the index of its first token."""
     taken: list[Token] = []
     at = _past_words(tokens, equal - 1, -1)
     while (begin := _operand_before(tokens, at)) is not None and len(taken) <= TOKENS:
@@ -271,7 +271,7 @@ def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
 
 
 def _past_words(tokens: list[Token], at: int, step: int) -> int:
-    """The next place that is not a word, at most WORDS away."""
+    """The next index that is not a word, at most WORDS away."""
     for _ in range(WORDS):
         if not 0 <= at < len(tokens) or tokens[at].kind != "word":
             break
@@ -280,28 +280,28 @@ def _past_words(tokens: list[Token], at: int, step: int) -> int:
 
 
 def _operand_before(tokens: list[Token], at: int) -> int | None:
-    """Where the number or bracket that ends at a place begins."""
+    """Where the number or bracket that ends at an index begins."""
     if at < 0 or tokens[at].kind not in ("number", ")"):
         return None
     return at if tokens[at].kind == "number" else _matching(tokens, at, -1)
 
 
 def _operand_after(tokens: list[Token], at: int) -> int | None:
-    """Where the number or bracket that begins at a place ends."""
+    """Where the number or bracket that begins at an index ends."""
     if at >= len(tokens) or tokens[at].kind not in ("number", "("):
         return None
     return at if tokens[at].kind == "number" else _matching(tokens, at, 1)
 
 
 def _matching(tokens: list[Token], at: int, step: int) -> int | None:
-    """The bracket that closes (step 1) or opens (step -1) the one at a place; None where an equation ends before."""
+    """The bracket that closes (step 1) or opens (step -1) the one at an index; None where an equation ends before."""
     depth = 0
-    for place in range(at, at + step * TOKENS, step):
-        if not 0 <= place < len(tokens) or tokens[place].kind in ("stop", "="):
+    for index in range(at, at + step * TOKENS, step):
+        if not 0 <= index < len(tokens) or tokens[index].kind in ("stop", "="):
             return None
-        depth += {"(": step, ")": -step}.get(tokens[place].kind, 0)
+        depth += {"(": step, ")": -step}.get(tokens[index].kind, 0)
         if depth == 0:
-            return place
+            return index
     return None
 
 
@@ -324,7 +324,7 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     steps = steps_of(answer) or (steps_of(text) if answer != text else [])
     if not steps:
         return None
-    made = _composed(steps, _given(problem.question))
+    made = _compose(steps, _given(problem.question))
     gold = number_in(problem.gold)
     final = next((step for step in reversed(made) if step.value == gold), None)
     roots = [final] if final is not None else [step for step in made if not step.used]
@@ -333,14 +333,14 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
 
 @dataclass
 class _Made:
-    """A step with the steps that it quotes put into it."""
+    """A step with the earlier steps that it quotes substituted into it."""
 
     tree: Tree
     value: Fraction
     used: bool = False  # a later step quotes it, so it is not a result of its own
 
 
-def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
+def _compose(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
     """Every step with earlier steps in the place of the numbers that quote their results, repeats left out.
 
     A number that is in the question, too, quotes a result only the first time: a step is written down to be used, and
@@ -354,13 +354,13 @@ def _composed(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Ma
         if name in seen:
             continue
         seen.add(name)
-        composed = _Made(_quoting(step.tree, latest, given), step.value)
+        composed = _Made(_substitute(step.tree, latest, given), step.value)
         made.append(composed)
         latest[step.value] = composed
     return made
 
 
-def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
+def _substitute(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
     """A tree with earlier steps in the place of the numbers that are their results; it stops growing at LARGEST."""
     if isinstance(tree, Fraction):
         source = latest.get(tree)
@@ -369,7 +369,7 @@ def _quoting(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fractio
         source.used = True
         return source.tree
     operation, arguments = tree
-    inside = tuple(_quoting(argument, latest, given) for argument in arguments)
+    inside = tuple(_substitute(argument, latest, given) for argument in arguments)
     out = (operation, inside)
     return out if len(leaves(out)) <= LARGEST else tree
 

@@ -31,14 +31,14 @@ def server(by: Fingerprint) -> Verifier:
 
 def request(by: Fingerprint, rows: Sequence[Row]) -> Case:
     """Texts as one case; a problem that several of them solve is sent once."""
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     problems: list[dict[str, object]] = []
     texts: list[tuple[int, str]] = []
     for problem, text in rows:
-        place = places.setdefault(problem.key, len(problems))
-        if place == len(problems):
+        number = numbers.setdefault(problem.key, len(problems))
+        if number == len(problems):
             problems.append(problem.plain())
-        texts.append((place, text))
+        texts.append((number, text))
     return Case("", details={"module": by.module, "function": by.function, "problems": problems, "rows": texts})
 
 
@@ -55,8 +55,8 @@ def decide(case: Case) -> Judgement:
     read = _load(str(module), str(function))
     started, results = time.monotonic(), list[StrategyOrError]()
     solved = [_solved_problem(problem) for problem in problems]
-    for place, text in rows:
-        results.append(_read_text(read, solved[place], str(text)))
+    for number, text in rows:
+        results.append(_read_text(read, solved[number], str(text)))
         if time.monotonic() - started > SLICE:
             break
     return Judgement(Verdict.CORRECT, solution=json.dumps(results))

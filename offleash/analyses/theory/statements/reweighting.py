@@ -49,8 +49,9 @@ def check_best(seed: int) -> StatementResult:
             gap = max(gap, float(np.abs(short_X - divergence(other_XY, best_XY) / beta).max()))
             least = min(least, float(short_X.min()))
     words = (
-        f"against {2 * RIVALS} rival policies in each of {world.problems:,} random worlds (beta = {beta:g}) none does "
-        f"better (the closest falls short by {least:.1e}), and each falls short by KL(rival || pi*)/beta, to {gap:.0e}"
+        f"none of {2 * RIVALS} rival policies in each of {world.problems:,} random worlds (beta = {beta:g}) does "
+        f"better (the closest falls short by {least:.1e}), and each falls short by KL(rival || pi*)/beta, to within "
+        f"{gap:.0e}"
     )
     good = gap < 1e-8 and least > -ROUNDING
     numbers = {"rivals": 2.0 * RIVALS, "least_shortfall": least, "identity_error": gap}
@@ -74,9 +75,9 @@ def check_limit(seed: int) -> StatementResult:
         last = float(apart_X.max())
     without = int((~solvable_X).sum())
     words = (
-        f"in {world.problems:,} random problems the distance to the limit follows (1-p)/(1-p+p e^beta) to {error:.0e} "
-        f"and is {last:.0e} at beta = 700; {without} of them have no correct answer in the base, and there the limit "
-        "does not exist (the tilt leaves such a base as it is)"
+        f"in {world.problems:,} random problems the distance to the limit follows (1-p)/(1-p+p e^beta) to within "
+        f"{error:.0e} and is {last:.0e} at beta = 700; {without} of them have no correct answer in the base, and there "
+        "the limit does not exist (the tilt leaves the base unchanged)"
     )
     good = error < 1e-8 and last < 1e-6
     numbers = {"identity_error": error, "largest_distance": last, "problems_without_limit": float(without)}
@@ -102,6 +103,7 @@ def check_never_shrinks(seed: int) -> StatementResult:
         f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost} left the support at any of "
         f"{len(EPSILONS)} epsilons, and pass@k fell nowhere at k = 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
     )
+    # pi*/q = e^beta/Z with Z = 1 - p + p e^beta <= e^beta: the ratio can only be below 1 by rounding.
     good = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
     numbers = {"smallest_ratio": least, "answers_lost": float(lost), "largest_fall": fall}
     return StatementResult(Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, WORLDS, fall, numbers))
@@ -127,13 +129,13 @@ BEST = Statement(
 LIMIT = Statement(
     "C.5",
     "without the KL term (beta to infinity) the tilt becomes q restricted to the correct answers",
-    ("as C.4", "the base gives some correct answer to the problem"),
+    ("same as C.4", "the base gives some correct answer a positive probability"),
     check_limit,
 )
 NEVER_SHRINKS = Statement(
     "no shrinkage",
     "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
-    ("as C.4",),
+    ("same as C.4",),
     check_never_shrinks,
 )
 
@@ -148,7 +150,7 @@ ALLOWED = 4.5  # standard errors: a right formula passes all simulated cases 9,9
 
 
 def tail_miss(tau: float, mu: float, group: int) -> float:
-    """Chance that N rollouts are both right and wrong (the group is active) and none is of the rare correct set.
+    """Chance that a group has right and wrong rollouts (it is active) and none from the rare correct set.
 
     `tau` is the mass of the rare correct answers, `mu` of all correct ones, tau <= mu (F-GRPO).
     """
@@ -162,15 +164,15 @@ def check_missing(seed: int) -> StatementResult:
     for _ in range(CASES):
         mu = float(rng.random())
         tau, group = float(mu * rng.random()), int(rng.integers(2, LARGEST + 1))
-        error = max(error, abs(tail_miss(tau, mu, group) - enumerated(tau, mu, group)))
+        error = max(error, abs(tail_miss(tau, mu, group) - enumerate_tail_miss(tau, mu, group)))
     z = max(abs(_standard_errors(rng)) for _ in range(SIMULATED))
     peak = max(range(2, 2049), key=lambda group: tail_miss(0.01, 0.3, group))
     words = (
-        f"equal to the enumeration of all 3^N sequences of {CASES} random groups up to N = {LARGEST} (to {error:.0e}), "
-        f"and to {SIMULATED} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} standard errors). "
-        f"With p = 0.3 and a rare solution of 0.01, {tail_miss(0.01, 0.3, 8):.0%} of groups of 8 learn without it; "
-        f"the most do at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}), and "
-        f"{tail_miss(0.01, 0.3, 256):.0%} still at N = 256"
+        f"agrees with enumerating all 3^N sequences of {CASES} random groups up to N = {LARGEST} (to within "
+        f"{error:.0e}), and with {SIMULATED} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} "
+        f"standard errors). With success rate 0.3 and a rare solution of mass 0.01, {tail_miss(0.01, 0.3, 8):.0%} of "
+        f"groups of 8 learn without it; the share peaks at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}) and is still "
+        f"{tail_miss(0.01, 0.3, 256):.0%} at N = 256"
     )
     numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
     good = error < 1e-12 and z < ALLOWED
@@ -179,7 +181,7 @@ def check_missing(seed: int) -> StatementResult:
     )
 
 
-def enumerated(tau: float, mu: float, group: int) -> float:
+def enumerate_tail_miss(tau: float, mu: float, group: int) -> float:
     """The same chance as a sum over all sequences of rare, other correct and wrong rollouts."""
     chance = {"rare": tau, "other": mu - tau, "wrong": 1 - mu}
     total = 0.0
@@ -189,7 +191,7 @@ def enumerated(tau: float, mu: float, group: int) -> float:
     return total
 
 
-def simulated(tau: float, mu: float, group: int, groups: int, rng: np.random.Generator) -> float:
+def simulate_tail_miss(tau: float, mu: float, group: int, groups: int, rng: np.random.Generator) -> float:
     """The share of simulated groups that are active and miss the rare set."""
     drawn_G3 = rng.multinomial(group, [tau, mu - tau, 1 - mu], size=groups)
     return float(((drawn_G3[:, 0] == 0) & (drawn_G3[:, 1] > 0) & (drawn_G3[:, 2] > 0)).mean())
@@ -200,14 +202,14 @@ def _standard_errors(rng: np.random.Generator) -> float:
     tau = float(mu * rng.uniform(0.001, 0.2))
     chance = tail_miss(tau, mu, group)
     spread = np.sqrt(max(chance * (1 - chance), 25 / GROUPS) / GROUPS)  # few expected events are far from normal
-    return (simulated(tau, mu, group, GROUPS, rng) - chance) / float(spread)
+    return (simulate_tail_miss(tau, mu, group, GROUPS, rng) - chance) / float(spread)
 
 
 MISSING = Statement(
     "tail-miss",
     "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
     "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
-    ("rollouts are independent draws of the policy", "tau is part of mu, the success rate"),
+    ("rollouts are independent draws from the policy", "tau is part of mu, the success rate"),
     check_missing,
 )
 
@@ -290,6 +292,6 @@ def _make(rng: np.random.Generator) -> TheoryWorld:
 NARROWING = Statement(
     "C.6",
     "the entropy of the answers falls under the tilt",
-    ("as C.4",),
+    ("same as C.4",),
     check_narrowing,
 )

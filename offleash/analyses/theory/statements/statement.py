@@ -95,21 +95,21 @@ def search(violation: Violation, make: Make, seed: int, tries: int, starts: int 
         world = make(np.random.default_rng([seed, i]))
         if violation(world) > 0:
             refuting.append((i, world))
-    candidates = [(i, shrunk(world, violation)) for i, world in refuting[:starts]]
+    candidates = [(i, shrink(world, violation)) for i, world in refuting[:starts]]
     if not candidates:
         return CounterexampleSearch(tries, len(refuting), None, None, 0.0)
     i, smallest = min(candidates, key=lambda pair: _size(pair[1]))
     return CounterexampleSearch(tries, len(refuting), smallest, (seed, i), violation(smallest))
 
 
-def shrunk(world: TheoryWorld, violation: Violation) -> TheoryWorld:
+def shrink(world: TheoryWorld, violation: Violation) -> TheoryWorld:
     """The world with problems and answers removed, then correct answers, then digits, while it still refutes.
 
     Greedy, as property-based tests shrink: the result is minimal in that no single removal is possible any more.
     """
     smaller = next((candidate for candidate in _smaller(world) if violation(candidate) > 0), None)
     if smaller is not None:
-        return shrunk(smaller, violation)
+        return shrink(smaller, violation)
     for digits in (1, 2, 3):
         plain = world.rounded(digits)
         no_new_zero = ((plain.base_XY > 0) >= (world.base_XY > 0)).all()

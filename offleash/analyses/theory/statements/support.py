@@ -42,15 +42,18 @@ def check_support(seed: int) -> StatementResult:
     alone = search(lambda world: undrawn_rise(world, tabular), _make, seed, TRIES, starts=0)
     cut = search(cut_answer_returns, _make_cut, seed, TRIES)
     words = (
-        f"answers of probability exactly 0 kept it in all {WORLDS * 6} trainings of {WORLDS} random worlds (3 methods, "
-        f"tabular and shared parameters; largest mass {mass:g}). But a softmax without -inf has no zeros. With shared "
-        f"parameters a correct answer that was never drawn rose from epsilon = {EPSILON:g} or less to more than "
-        f"twice that in {rising.refuting} of {rising.tried} worlds (with a table, where only the normaliser moves "
-        f"it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so that it is exactly 0 and "
-        f"never drawn, came back in {cut.refuting} of {cut.tried}"
+        f"answers of probability exactly 0 stayed there in all {WORLDS * 6} training runs in {WORLDS} random worlds (3 "
+        f"methods, tabular and shared parameters; largest mass {mass:g}). But a softmax without -inf has no zeros. "
+        f"With shared parameters a correct answer that was never drawn rose from epsilon = {EPSILON:g} or less to more "
+        f"than twice that in {rising.refuting} of {rising.tried} worlds (with a tabular policy, where only the "
+        f"normaliser moves it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so that it "
+        f"is exactly 0 and never drawn, came back in {cut.refuting} of {cut.tried}"
     )
     examples = (
-        (rising, f"a correct answer at or below epsilon is never drawn, yet rises to {rising.value + 2 * EPSILON:.3f}"),
+        (
+            rising,
+            f"a correct answer at or below epsilon is never drawn, yet it rises to {rising.value + 2 * EPSILON:.3f}",
+        ),
         (cut, f"top-p cuts a correct answer from the base; trained on what is left, it returns with {cut.value:.3f}"),
     )
     numbers = {
@@ -68,10 +71,10 @@ def check_ceiling(seed: int) -> StatementResult:
     _, excess = _trained_with_zeros(seed)
     broken = search(ceiling_rise, _make_cut, seed, 3 * TRIES)
     words = (
-        f"with exact zeros the limit of pass@k stayed at or below the base's in all {WORLDS * 6} trainings (largest "
-        f"excess {excess:g}). A softmax without -inf has the limit 1 before and after, so the ceiling says nothing of "
-        f"it; under top-p {TOP_P:g}, where the limit means something, shared parameters raised it in {broken.refuting} "
-        f"of {broken.tried} worlds"
+        f"with exact zeros the limit of pass@k stayed at or below the base's in all {WORLDS * 6} training runs "
+        f"(largest excess {excess:g}). A softmax without -inf has the limit 1 before and after, so the ceiling says "
+        f"nothing there; under top-p {TOP_P:g}, where the limit means something, shared parameters raised it in "
+        f"{broken.refuting} of {broken.tried} worlds"
     )
     examples = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
     numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
@@ -86,6 +89,7 @@ def undrawn_rise(world: TheoryWorld, start: Start = tied) -> float:
     most = [0.0]
 
     def watch(_: int, now_XY: Float, share_XY: Float) -> None:
+        # Rollouts of this step are marked before the new probabilities are read: an answer drawn just now is out.
         drawn_XY[share_XY > 0] = True
         most.append(float(np.where(low_XY & ~drawn_XY, now_XY - 2 * EPSILON, 0.0).max()))
 
@@ -99,6 +103,7 @@ def cut_answer_returns(world: TheoryWorld) -> float:
     cut_XY = world.correct_XY & (nucleus(world.base_XY, TOP_P) == 0)
     if not cut_XY.any():
         return 0.0
+    # A table is enough: wrong answers lose mass, the normaliser lifts the cut one, and it re-enters the nucleus.
     final = train(tabular(world), world, CUT, np.random.default_rng(0), RARELY).final
     return float(np.where(cut_XY, nucleus(final.probability_XY, TOP_P), 0.0).max())
 
@@ -167,7 +172,7 @@ SUPPORT = Statement(
 )
 CEILING_STATEMENT = Statement(
     "C.2",
-    "for k to infinity pass@k of the trained policy cannot exceed that of the base",
+    "as k goes to infinity, pass@k of the trained policy cannot exceed that of the base",
     ("as C.1",),
     check_ceiling,
 )
@@ -195,6 +200,7 @@ def check(seed: int) -> StatementResult:
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
         p_XY = train(tabular(world), world, TABLE, rng, RARELY).final.probability_XY
+        # K = 1: an advantage is within [-1, 1] and shares sum to 1, so a step moves no logit by more than the rate.
         ratio = float(np.log((p_XY / world.base_XY).max()))
         over, drift = max(over, ratio - log_bound(TABLE.rate, TABLE.steps, 1.0)), max(drift, ratio)
     left = search(leaves, _make, seed, TRIES)
@@ -202,12 +208,13 @@ def check(seed: int) -> StatementResult:
     least = -np.log(DRIFT_EPSILON) / (2 * RATE * STEPS)
     allowed = log_bound(TABLE.rate, TABLE.steps, 1.0)
     words = (
-        f"the bound epsilon exp(2 eta T K) was kept by {DRIFT_WORLDS} trained tables (K = 1: no step moves a logit by "
-        f"more than eta), where it allows a factor e^{allowed:.0f} and the largest seen was e^{drift:.1f}. At real "
-        f"scales it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 tokens can move "
-        f"the log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = {DRIFT_EPSILON:g}; any K above "
-        f"{least:,.0f} allows probability 1. And the support at epsilon is not preserved: a correct answer rises above "
-        f"{LOOSE:g} within {SMALL.steps} exact steps of rate {SMALL.rate:g} in {left.refuting} of {left.tried} worlds"
+        f"the bound epsilon exp(2 eta T K) held for {DRIFT_WORLDS} trained tables (K = 1: no step moves a logit by "
+        f"more than eta), where it allows a factor e^{allowed:.0f} and the largest seen was e^{drift:.1f}. At "
+        f"realistic scales it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 "
+        f"tokens can move the log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = "
+        f"{DRIFT_EPSILON:g}; any K above {least:,.0f} allows probability 1. And the support at epsilon is not "
+        f"preserved: a correct answer rises above {LOOSE:g} within {SMALL.steps} exact steps of rate {SMALL.rate:g} in "
+        f"{left.refuting} of {left.tried} worlds"
     )
     numbers = {"excess": over, "largest_drift": drift, "bound_log10": size, "vacuous_from_K": float(least)}
     numbers |= {"eta": RATE, "T": float(STEPS), "K": float(LARGEST_PUSH), "leave_epsilon": float(left.refuting)}
@@ -221,8 +228,8 @@ def check(seed: int) -> StatementResult:
     if over > 1e-9:
         return StatementResult(Ruling.FAILS, "", evidence)
     condition = (
-        f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at real scales; the bound "
-        f"says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(DRIFT_EPSILON):.1f}"
+        f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at realistic scales; the "
+        f"bound says nothing once 2 eta T K > ln(1/epsilon) = {-np.log(DRIFT_EPSILON):.1f}"
     )
     return StatementResult(Ruling.ONLY_IF, condition, evidence)
 
