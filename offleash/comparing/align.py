@@ -109,7 +109,7 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
         (["hash"], same),
         (["hash", "benchmark"], same),
     ):
-        pairs = pl.concat([pairs, _one_to_one(_rest(left, right, pairs, keys), condition)])
+        pairs = pl.concat([pairs, _mutual_matches(_rest(left, right, pairs, keys), condition)])
     by_id = _rest(left, right, pairs, ["problem"])
     _refuse_guessed_golds(by_id, left, right, before, after)
     notes = _unmatched_notes(left, right, pairs, before, after)
@@ -157,7 +157,7 @@ def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: li
     return mine.join(renamed, left_on=keys, right_on=theirs, nulls_equal=True, coalesce=False)
 
 
-def _one_to_one(candidates: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+def _mutual_matches(candidates: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     """The candidates that meet the condition and are each other's only ones."""
     left = candidates.filter(condition)
     unique = (pl.len().over("problem") == 1) & (pl.len().over("problem_other") == 1)

@@ -14,11 +14,10 @@ from offleash.comparing.checkpoints import Union, union
 from offleash.comparing.compare import Comparison, compare_all
 from offleash.comparing.question import Question
 from offleash.data.run import Run
-from offleash.data.run_folder import is_run, verifiers
+from offleash.data.run_folder import Scratch, is_run, verifiers
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import parse_argument
-from offleash.loading.import_logs import Scratch, copy_logs
 from offleash.loading.load import LoadOptions, RunInput, input_names, load
 from offleash.progress import Progress, silent
 
@@ -66,6 +65,8 @@ class ComparisonInputs:
         """
         if self.copied is not None:
             return self
+        from offleash.loading.import_logs import copy_logs  # counts have no texts, and should load fast
+
         read = copy_logs(self.runs, self.options, self.scratch, progress)
         return replace(self, runs=read.inputs, copied=read.notes)
 

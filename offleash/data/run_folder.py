@@ -5,10 +5,13 @@ One writer at a time holds its lock; a shard appears under its name only when it
 
 import contextlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from tempfile import mkdtemp
+from weakref import finalize
 
 import polars as pl
 
@@ -45,6 +48,7 @@ __all__ = [
     "PROBLEMS_FILE",
     "RUN_FILE",
     "RunFolder",
+    "Scratch",
     "append_to_run",
     "claim_run",
     "create_run",
@@ -296,3 +300,21 @@ def _locked(path: Path) -> Iterator[None]:
                 f"Another process is writing to {path}. Wait for it to finish, or choose another folder."
             ) from None
         yield
+
+
+# Temporary run folders: logs whose samples are to be read again are copied into them.
+
+
+class Scratch:
+    """A temporary folder, made when it is first used and deleted with the last reference to it."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder, made now if it is not there yet."""
+        if self._path is None:
+            self._path = Path(mkdtemp(prefix="offleash-"))
+            finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+        return self._path

@@ -3,17 +3,14 @@
 Logs are read twice: to number their samples, then to copy the texts in bounded memory.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import mkdtemp
-from weakref import finalize
 
 import polars as pl
 
-from offleash.data.run_folder import create_run, is_run
+from offleash.data.run_folder import Scratch, create_run, is_run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.detect import head_of
@@ -160,21 +157,6 @@ def imported_text(done: LogImport) -> str:
 
 
 COUNTS = "counts"  # the format without texts
-
-
-class Scratch:
-    """A temporary folder, made when it is first used and deleted with the last reference to it."""
-
-    def __init__(self) -> None:
-        self._path: Path | None = None
-
-    @property
-    def path(self) -> Path:
-        """The folder, made now if it is not there yet."""
-        if self._path is None:
-            self._path = Path(mkdtemp(prefix="offleash-"))
-            finalize(self, shutil.rmtree, self._path, ignore_errors=True)
-        return self._path
 
 
 @dataclass(frozen=True)

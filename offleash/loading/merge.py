@@ -300,8 +300,8 @@ def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
     first = clash.row(0, named=True)
     by_text = first["problem"] == first["hash"]
     ids = counts["problem"].n_unique()
-    one = "One text is" if by_text else "One id is"
-    used = f"{one} used" if ids == 1 else f"{ids} {'texts' if by_text else 'ids'} are used"
+    single = "One text is" if by_text else "One id is"
+    used = f"{single} used" if ids == 1 else f"{ids} {'texts' if by_text else 'ids'} are used"
     text = f" for several problems (first: {_short(first['question'] or first['problem'])})"
     notes.append(
         Note(

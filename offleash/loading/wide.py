@@ -12,9 +12,10 @@ from pathlib import Path
 import polars as pl
 
 from offleash.data.run import Run
+from offleash.data.run_folder import Scratch
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.loading.import_logs import Scratch, import_logs
+from offleash.loading.import_logs import import_logs
 from offleash.loading.load import LoadOptions, RunInput, input_names, load
 from offleash.progress import Progress, silent
 

@@ -216,7 +216,7 @@ def _stats(path: Path, rows: list[Row], whole: bool) -> dict[Key, dict[str, obje
 
 
 def _metric(path: Path, stats: Mapping[Key, Mapping[str, object]], options: Options) -> str | None:
-    names = dict.fromkeys(name for of_one in stats.values() for name in of_one)
+    names = dict.fromkeys(name for values in stats.values() for name in values)
     if not names:
         return None
     if options.filter is not None and options.filter not in names:

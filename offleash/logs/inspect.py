@@ -153,7 +153,8 @@ def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[
 def _is_cut(summary: Mapping[str, object]) -> bool:
     """Whether a summary may lack a part of its problem: an image, or the end of a long text."""
     messages = summary.get("input")
-    parts = isinstance(messages, list) and any(isinstance(fields_of(one).get("content"), list) for one in messages)
+    contents = [fields_of(message).get("content") for message in messages] if isinstance(messages, list) else []
+    parts = any(isinstance(content, list) for content in contents)
     return parts or any(CUT in (text_of(summary.get(name)) or "") for name in ("input", "target"))
 
 

@@ -84,10 +84,10 @@ class _Metrics:
         if self.wanted is not None and self.wanted not in self.names:
             raise unknown("metric", self.wanted, self.names)
         notes = []
-        one = sum(self.decided.values())
+        judged = sum(self.decided.values())
         if self.decided and self.shared:
             rows = ", ".join(f"{rows} rows with {samples}" for samples, rows in sorted(self.shared.items()))
-            text = f"{one} rows have 1 sample and are judged by their metric; {rows} samples are unverified."
+            text = f"{judged} rows have 1 sample and are judged by their metric; {rows} samples are unverified."
             notes.append(Note(f"{self.path.name}: {text}", sum(self.shared.values())))
         others = [name for name in self.names if name not in self.decided]
         if len(self.decided) > 1:

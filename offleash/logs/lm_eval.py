@@ -137,7 +137,7 @@ def _entries(
     doc = row.fields("doc")
     fields = {name.lower(): value for name, value in doc.items()}  # GPQA has "Question"
     question = next((value for name in QUESTIONS if (value := text_of(fields.get(name)))), None) or _prompt(row.values)
-    choices = next((value for name in CHOICES if (value := fields.get(name))), None)
+    choices = next((fields[name] for name in CHOICES if fields.get(name)), None)
     about = Entry(
         problem=row.problem("doc_id", question=question),
         question=question,

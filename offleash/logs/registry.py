@@ -6,14 +6,14 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
+from offleash.files.archives import refuse_pickle
 from offleash.files.detect import Container, Head, head_of
 from offleash.logs.columns import count_columns
 from offleash.logs.format import Format, Log, Options
-from offleash.logs.pickles import refuse_pickle
-from offleash.logs.wrapped import inside
 
 JSONL, JSON, PARQUET, CSV, ZIP = Container
 TABLE = (JSONL, JSON, PARQUET, CSV)
+TABLES = ("counts", "generic")  # any table, by the names of its columns
 
 
 class Formats(Mapping[str, Format]):
@@ -38,8 +38,9 @@ class Formats(Mapping[str, Format]):
         return name in self._containers
 
     def kept_in(self, container: Container) -> Iterator[Format]:
-        """The formats that may be in such a file, in the order of recognition."""
-        return (self[name] for name, containers in self._containers.items() if container in containers)
+        """The formats of tools that may be in such a file, in the order of recognition; any table is left to TABLES."""
+        names = (name for name, containers in self._containers.items() if container in containers)
+        return (self[name] for name in names if name not in TABLES)
 
 
 # In the order of recognition, most specific first, each with the kinds of file it can be in: a CSV file of counts is
@@ -74,8 +75,6 @@ FORMATS = Formats(
     }
 )
 
-TABLES = ("counts", "generic")  # any table, by the names of its columns
-
 # Formats that choose by --filter.
 FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
 
@@ -89,7 +88,7 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     if format is None:
         kind, head = _match(head, options)
     else:
-        kind, head = FORMATS[format], inside(head, options) if format in TABLES or options.rows is not None else head
+        kind, head = FORMATS[format], _rows_inside(head, options) if format in TABLES or options.rows else head
     if kind is None:
         raise _unrecognised(head)
     log = kind.read(path, head, options)
@@ -107,13 +106,13 @@ def recognised(head: Head, options: Options) -> Format | None:
 
 def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
     """The format of a file, and the head of its rows, which may be in a list inside an object."""
-    known = (kind for kind in FORMATS.kept_in(head.container) if kind.name not in TABLES)
+    known = FORMATS.kept_in(head.container)
     mapped_counts = bool({"n", "c"} & options.columns.keys())
     if options.rows is None and not mapped_counts:
         match = next((kind for kind in known if kind.recognise(head)), None)
         if match is not None or head.container is Container.ZIP:
             return match, head
-    head = inside(head, options)
+    head = _rows_inside(head, options)
     if mapped_counts:
         return FORMATS["counts"], head
     match = next((FORMATS[name] for name in TABLES if FORMATS[name].recognise(head)), None)
@@ -121,6 +120,15 @@ def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
         return match, head
     counted = {"problem", "n", "c"} <= count_columns(head, options).keys()
     return FORMATS["counts" if counted else "generic"], head
+
+
+def _rows_inside(head: Head, options: Options) -> Head:
+    """The head of the rows of a file, which may be one object with a list of them."""
+    if options.rows is None and not head.whole:
+        return head
+    from offleash.logs.wrapped import inside  # most files are no such object, and counts should load fast
+
+    return inside(head, options)
 
 
 def _unrecognised(head: Head) -> OffleashError:

@@ -8,12 +8,12 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from offleash.data.run_folder import is_run, open_run, verifiers
+from offleash.data.run_folder import Scratch, is_run, open_run, verifiers
 from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
-from offleash.loading.import_logs import Scratch, import_logs
+from offleash.loading.import_logs import import_logs
 from offleash.loading.load import LoadOptions, RunInput
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean

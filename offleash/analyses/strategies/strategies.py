@@ -29,13 +29,13 @@ from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
 from offleash.cpus import usable_cpus
 from offleash.data.run import Run
-from offleash.data.run_folder import is_run
+from offleash.data.run_folder import Scratch, is_run
 from offleash.data.tables import VERDICT, VERDICTS
 from offleash.data.tally import Per
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
-from offleash.loading.import_logs import Scratch, copy_logs
+from offleash.loading.import_logs import copy_logs
 from offleash.loading.load import LoadOptions, load
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
