@@ -187,11 +187,13 @@ def _unmatched_notes(
         if name == "gold_key":
             golds = apart.row(0, named=True)
             example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
-        text = f"problems of {before} have the {shared} of one in {after}, but another {words[name]}"
-        notes.append(Note(f"{text}, and are not matched (first: {example})", apart.height, warning=True))
+        theirs = f"with the {shared} of one in {after} but another {words[name]}"
+        text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
+        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True))
     alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
     if alike.height:
-        text = f"problems of {before} have the same content as several in {after}, and no id says which is which"
+        theirs = f"with the content of several in {after} {_were(alike.height)} not matched: no id decides"
+        text = f"{_problems(alike.height)} of {before} {theirs}"
         notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True))
     return notes
 
@@ -205,6 +207,14 @@ def _texts(candidates: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame) ->
     return " and ".join(dict.fromkeys(map(_short, texts)))
 
 
+def _problems(count: int) -> str:
+    return "1 problem" if count == 1 else f"{count:,} problems"
+
+
+def _were(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _short(text: object) -> str:
     line = " ".join(str(text or "").split())
     return repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}...")
@@ -215,7 +225,7 @@ def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashEr
     names = " and ".join(repr(run.name) for run in runs[:2]) + (f" and {len(runs) - 2} more" if len(runs) > 2 else "")
     first = [run.problems.sort("problem").row(0, named=True) for run in runs[:2]]
     examples = " against ".join(_short(row["question"] or row["problem"]) for row in first)
-    why = f" {notes[0].rows:,} {notes[0].text}." if notes else ""
+    why = f" {notes[0].text}." if notes else ""
     return OffleashError(
         f"{names} have no problem in common (first problems: {examples}).{why} Problems match by content, else by id; "
         "name the right columns with --map problem=COLUMN or --map question=COLUMN, or leave prompts of different "
@@ -251,6 +261,12 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
     return frozenset(words)
 
 
+def is_greedy(run: Run) -> bool:
+    """Whether a run is known to be decoded greedily: temperature 0, or no sampling at all."""
+    settings = _decoding(run)
+    return settings.get("do_sample") is False or settings.get("temperature") in (0, 0.0)
+
+
 def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note, ...]:
     """Refuse two runs that are known to have been drawn with different decoding, or note it where that is allowed."""
     differing = _differing_settings(before, after)
@@ -280,13 +296,18 @@ def _differing_settings(before: Run, after: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def _decoding_settings(run: Run) -> dict[str, str]:
-    """A run's decoding in canonical text, so that 1 and 1.0 are equal; empty where it records none."""
+def _decoding(run: Run) -> Mapping[str, object]:
+    """A run's decoding as it records it; empty where it records none."""
     try:
         document = json.loads(run.facts.get("decoding", "{}"))
     except ValueError:  # a log may describe its decoding in free text
         return {}
-    settings = document if isinstance(document, Mapping) else {}
+    return document if isinstance(document, Mapping) else {}
+
+
+def _decoding_settings(run: Run) -> dict[str, str]:
+    """A run's decoding in canonical text, so that 1 and 1.0 are equal; empty where it records none."""
+    settings = _decoding(run)
     numbers = {name: value for name in NAMES if isinstance(value := settings.get(name), int | float)}
     known = {name: f"{value:.9g}" for name, value in numbers.items() if math.isfinite(value)}
     stop = settings.get(STOP)

@@ -32,6 +32,8 @@ from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, a
 
 Flags = NDArray[np.bool_]
 
+GREEDY = "greedy decoding is deterministic, so resampling would change nothing and problems are the only randomness"
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -69,6 +71,7 @@ def evidence(
     zeta: float = ZETA,
     replicates: int = REPLICATES,
     seed: int = 0,
+    greedy: bool = False,
 ) -> Evidence:
     """All that speaks for or against the change of a tally of two runs.
 
@@ -79,12 +82,18 @@ def evidence(
         zeta: the error level of the rules `confident` and `posterior`.
         replicates: bootstrap replicates of the retest's intervals.
         seed: of the bootstrap.
+        greedy: whether a run was decoded greedily. Resampling it would change nothing, so nothing is due to chance in
+            the sampling; only the choice of problems is random, which McNemar's test is about.
 
     Returns:
         The evidence. Per answer or solution all tests are missing: answers to one problem compete for the same samples,
         so their changes are not independent. Runs that stopped early keep the tests that their records allow.
     """
     k, retested, no_retest = change.k, None, None
+    if greedy and pair.per is Per.PROBLEM:
+        E, S = _gains_and_losses(pair.head_PR > 0, pair.head_PR == 0)
+        known = vars(_without_tests(GREEDY, None, GREEDY)) | {"E": E, "S": S, "basis": _basis(pair, k)}
+        return Evidence(**known | {"mcnemar_p": mcnemar(E, S)})
     # a redraw at k is estimated from pass@2k of the run before, so it needs 2k of its samples
     half = int(np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE].min() // 2)
     if half >= 1:

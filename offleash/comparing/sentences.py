@@ -5,6 +5,7 @@ from math import isfinite
 import numpy as np
 
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import GREEDY
 from offleash.data.tally import Per
 from offleash.render.numbers import counted, share, short_name
 from offleash.stats.change import METRICS
@@ -26,6 +27,7 @@ def chance_rates(comparison: Comparison) -> dict[str, float]:
 
 
 SMALL_K = 32  # below it a rate of 0.1 is missed once in 30 problems, so "not reached" says little
+MANY_SAMPLES = 100  # of a run of bare counts, from which on equal counts are no coincidence
 NOTABLE = 0.05  # share of unread, failed or truncated samples from which it is worth a warning
 LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 
@@ -39,8 +41,34 @@ def finding(comparison: Comparison) -> str:
     )
 
 
+def input_warnings(comparison: Comparison) -> list[str]:
+    """What was read may not be what the user meant: shown above the table; each is a sentence."""
+    out = [f"{note.text.rstrip('.')}." for note in dict.fromkeys(comparison.notes) if note.warning]
+    if comparison.evidence.null_reason == GREEDY:
+        out.append(f"What chance alone would give is not shown: {GREEDY}.")
+    if _same_samples(comparison):
+        out.append("Both runs have the same successes on every problem: are they the same samples?")
+    return out
+
+
+def _same_samples(comparison: Comparison) -> bool:
+    """Independent draws almost never agree in every count and every first success; a copied log does."""
+    tally = comparison.tally
+    same = (tally.correct_PR[:, 0] == tally.correct_PR[:, 1]) & (tally.drawn_PR[:, 0] == tally.drawn_PR[:, 1])
+    if tally.ordered_R.all():
+        same &= tally.first_PR[:, 0] == tally.first_PR[:, 1]
+    elif int(tally.drawn_PR[:, 0].sum()) < MANY_SAMPLES:
+        return False  # a few counts may well agree by chance
+    return bool(same.all()) and 0 < int(tally.correct_PR[:, 0].sum()) < int(tally.drawn_PR[:, 0].sum())
+
+
 def warnings(comparison: Comparison) -> list[str]:
     """What a reader should know before believing the table, most general first; each is a sentence."""
+    return input_warnings(comparison) + result_warnings(comparison)
+
+
+def result_warnings(comparison: Comparison) -> list[str]:
+    """What the numbers do not say by themselves; each is a sentence."""
     out = []
     change, tally = comparison.change, comparison.tally
     if change.k < SMALL_K:
@@ -68,10 +96,6 @@ def warnings(comparison: Comparison) -> list[str]:
     if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
         low, high = (_table(bound) for bound in comparison.undecided)
         out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
-    # independent draws almost never agree in every count and every first success; a copied log does
-    same = (tally.correct_PR[:, 0] == tally.correct_PR[:, 1]) & (tally.first_PR[:, 0] == tally.first_PR[:, 1])
-    if same.all() and tally.ordered_R.all() and 0 < tally.correct_PR[:, 0].sum() < tally.drawn_PR[:, 0].sum():
-        out.append("Both runs have the same successes on every problem: are they the same samples?")
     if change.undetermined:
         some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")

@@ -205,6 +205,8 @@ def _prompt(values: Mapping[str, object]) -> str | None:
 
 def _decoding(values: Mapping[str, object]) -> str:
     settings = fields_of(_arguments(values)[1])
+    if not settings and not _texts(values):  # the likeliest choice is taken: nothing is sampled
+        return json.dumps({"do_sample": False})
     return json.dumps(settings, sort_keys=True) if settings else ""
 
 

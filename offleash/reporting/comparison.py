@@ -15,7 +15,7 @@ from rich.text import Text
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import comparison_json, union_section
-from offleash.comparing.sentences import MEANING, finding, warnings
+from offleash.comparing.sentences import MEANING, finding, input_warnings, result_warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.json import Json, encode
@@ -89,6 +89,7 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
     parts: list[RenderableType] = [
         title,
         Text(_plain(finding(comparison))),
+        *(Text(f"! {_plain(warning)}", style="yellow") for warning in input_warnings(comparison)),
         Text(""),
         _cells(comparison),
         _metrics(comparison),
@@ -106,8 +107,8 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
         if words := square_words(entropies_of(comparison), 1):
             parts.append(Text(_plain(words)))
     # warnings stand near the end, where they are still on the screen when the command returns
-    parts += [Text(f"! {warning}", style="yellow") for warning in warnings(comparison)]
-    parts += [Text(f"· {note}", style="dim") for note in _notes(notes)]
+    parts += [Text(f"! {warning}", style="yellow") for warning in result_warnings(comparison)]
+    parts += [Text(f"· {note}", style="dim") for note in _notes([note for note in notes if not note.warning])]
     return Group(*parts)
 
 

@@ -158,7 +158,7 @@ def test_positions_match_only_where_the_contents_agree(tmp_path: Path) -> None:
     rl = [{"problem_id": i, "question": text, "response": "x", "correct": text != "a"} for i, text in other.items()]
     result = ol.compare(lines(tmp_path / "base.jsonl", base), lines(tmp_path / "rl.jsonl", rl)).to_dict()
     assert [result["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
-    assert any("have the id of one in rl, but another text" in note["text"] for note in result["notes"])
+    assert any("with the id of one in rl but another text is not matched" in note["text"] for note in result["notes"])
 
 
 def test_names_match_under_another_template_once_texts_are_left_unread(tmp_path: Path) -> None:

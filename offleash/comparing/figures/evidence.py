@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import GREEDY
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
@@ -59,6 +60,8 @@ def _missing_reason(comparison: Comparison) -> str | None:
         return f"this figure is defined for the rule seen, not {comparison.change.rule.value!r}; use --rule seen"
     if (comparison.tally.until_R > 0).any():
         return "runs that stopped early have no fixed number of samples to test; draw without --until"
+    if comparison.evidence.null_reason == GREEDY:
+        return GREEDY
     return None
 
 

@@ -6,6 +6,7 @@ from math import log10
 import altair as alt
 import numpy as np
 
+from offleash.comparing.evidence import GREEDY
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.per_problem import ProblemDetail
 from offleash.comparing.sentences import CELLS, basis, names
@@ -57,7 +58,7 @@ def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     """Success rate after against success rate before, one dot per problem."""
     detail = subject.detail
     frame = _frame(detail)
-    layers = [*_region(detail, frame), *_rules(frame), _dots(detail, frame, look)]
+    layers = [*_region(subject, frame), *_rules(frame), _dots(detail, frame, look)]
     facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
     return Figure("plane", "Which problems were gained, and which were lost?", *_caption_and_alt(subject), (facet,))
 
@@ -176,9 +177,9 @@ def _rules(frame: Frame) -> list[Chart]:
     return [diagonal.encode(x=_x(frame), y=_y(frame)), edge.encode(x=_x(frame)), edge.encode(y=_y(frame))]
 
 
-def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
+def _region(subject: FigureInput, frame: Frame) -> list[Chart]:
     """What chance explains, for the number of samples that problems typically have."""
-    drawn = _median_samples(detail)
+    drawn = _median_samples(subject)
     if drawn is None:
         return []
     before, after = drawn
@@ -199,27 +200,30 @@ def _region(detail: ProblemDetail, frame: Frame) -> list[Chart]:
     return [area.encode(x=_x(frame), y=_y(frame, "low:Q"), y2="high:Q")]
 
 
-def _median_samples(detail: ProblemDetail) -> tuple[int, int] | None:
-    """The median number of samples before and after, for which the chance region is drawn; None for stopped runs."""
-    if (detail.tally.until_R > 0).any():
+def _median_samples(subject: FigureInput) -> tuple[int, int] | None:
+    """The median number of samples before and after, for which the chance region is drawn.
+
+    None for runs that stopped early, which have no fixed number, and for greedy ones, which have no chance.
+    """
+    if (subject.detail.tally.until_R > 0).any() or subject.comparison.evidence.null_reason == GREEDY:
         return None
-    before, after = (int(n) for n in np.median(detail.tally.drawn_PR, axis=0))
+    before, after = (int(n) for n in np.median(subject.detail.tally.drawn_PR, axis=0))
     return (before, after) if before >= 1 and after >= 1 else None
 
 
 def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
     detail, comparison, (before, after) = subject.detail, subject.comparison, names(subject.comparison)
-    drawn, number = _median_samples(detail), {name: int((detail.class_P == name).sum()) for name in CLASSES}
+    drawn, number = _median_samples(subject), {name: int((detail.class_P == name).sum()) for name in CLASSES}
     read = (
         f"Each dot is a problem, with its success rate under {before} on the x axis and under {after} on the y axis, "
         "both logarithmic; the strips at 0 hold problems without a correct sample. Above the dashed diagonal the "
         "rate rose"
     )
     if drawn is None:
-        evidence = (
-            "Runs that stopped early are not tested here, so all dots have one size and no chance region is shaded"
-        )
+        greedy = comparison.evidence.null_reason == GREEDY
+        runs = "Greedy runs" if greedy else "Runs that stopped early"
+        evidence = f"{runs} are not tested here, so all dots have one size and no chance region is shaded"
     else:
         evidence = (
             "Larger dots have smaller p-values (Fisher's exact test, from 1 down to one in a million). Shaded: changes "
