@@ -163,7 +163,7 @@ SELECTED = (
 NAMED = 3  # unknown problems that a note names
 
 
-def ahead_text(ahead: ScoringEstimate) -> str:
+def estimate_text(ahead: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
     if not ahead.missing:
         return "All scores needed are already stored."

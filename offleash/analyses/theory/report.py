@@ -172,8 +172,8 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
     title = (
         f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, tabular or "
         f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {PASS_K} {base[PASS_K].value:.3f}. "
-        f"Shown: the change in {PASS_K} at the end, in how many worlds it fell, and its change when pass@1 reached {TARGET}. "
-        f"Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
+        f"Shown: the change in {PASS_K} at the end, in how many worlds it fell, and its change when pass@1 reached "
+        f"{TARGET}. Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
     )
     return Group(Text(title, style="bold"), table)
 
