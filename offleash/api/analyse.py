@@ -128,7 +128,7 @@ def likelihood(
     from offleash.analyses.likelihood.likelihood import LikelihoodRequest
     from offleash.analyses.likelihood.likelihood import likelihood as run_likelihood
     from offleash.analyses.likelihood.models import ModelOverride
-    from offleash.analyses.likelihood.report import ahead_text
+    from offleash.analyses.likelihood.report import estimate_text
     from offleash.comparing.question import question
     from offleash.results.analyses import LikelihoodResult
     from offleash.samplers.sampler import sampling_params
@@ -141,7 +141,13 @@ def likelihood(
     request = LikelihoodRequest(first, None if traces is None else Path(traces), columns, scoring, overrides)
     settings = question(at=at, replicates=replicates, seed=seed, allow=allow)
     result = run_likelihood(
-        str(before), str(after), request, settings, verdicts, progress, lambda ahead: announce(ahead_text(ahead))
+        str(before),
+        str(after),
+        request,
+        settings,
+        verdicts,
+        progress,
+        lambda estimate: announce(estimate_text(estimate)),
     )
     return LikelihoodResult(result)
 

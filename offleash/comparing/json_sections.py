@@ -319,15 +319,15 @@ def _ends_in_range(low: float, high: float) -> list[float | None]:
 # Chance: what resampling an unchanged model would give, what is significant, and why a number is missing.
 
 
-_NULL = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
-_RETEST = ("SRR", "gain", "observed_SRR", "redraw_SRR", "redraw")
+_NULL_FIELDS = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
+_RETEST_FIELDS = ("SRR", "gain", "observed_SRR", "redraw_SRR", "redraw")
 
 
 def _chance(comparison: Comparison) -> Json:
     """Exchange null, McNemar, bounds, lists, retest, strength and confirmation of a comparison."""
     evidence = comparison.evidence
     return {
-        **{name: getattr(evidence.null, name, None) for name in _NULL},
+        **{name: getattr(evidence.null, name, None) for name in _NULL_FIELDS},
         "observed_E": evidence.E,
         "observed_S": evidence.S,
         "basis": evidence.basis,
@@ -351,7 +351,7 @@ def _retest(retest: Retest | None) -> Json:
     if retest is None:  # every key is there, also where nothing is known
         return dict.fromkeys(("SRR", "gain", "k", "observed_SRR", "redraw_SRR", "redraw", "interval"))
     return {
-        **{name: getattr(retest, name) for name in _RETEST},
+        **{name: getattr(retest, name) for name in _RETEST_FIELDS},
         "k": retest.k,
         "interval": {"SRR": retest.SRR_interval, "gain": retest.gain_interval},
     }
@@ -362,7 +362,7 @@ def _reasons(comparison: Comparison) -> dict[str, str | None]:
     evidence = comparison.evidence
     # keys with a value get no reason, so that a reader can test for a key instead of comparing with null
     missing = {
-        **dict.fromkeys(_NULL, evidence.null is None),
+        **dict.fromkeys(_NULL_FIELDS, evidence.null is None),
         **dict.fromkeys(("observed_E", "observed_S"), evidence.E is None),
         "mcnemar_p": evidence.mcnemar_p is None,
     }

@@ -25,7 +25,7 @@ from offleash.samplers.seeds import sample_seeds
 
 # Samplers whose every sample has a seed that follows from (key, problem, index), so that it can be checked; servers
 # seed whole requests.
-IN_HOUSE = {"hf", "scripted"}
+LOCAL_SAMPLERS = {"hf", "scripted"}
 SHOWN = 20  # findings of one kind: a damaged disk can have thousands, and the first ones say enough
 
 
@@ -173,7 +173,7 @@ class _Inspection:
         for problem, left, right in spans:
             self._spans[problem].append((left, right))
             owners[problem].append((left, right, shard.name))
-        if self._origin is not None and self._origin.about.get("sampler") in IN_HOUSE:
+        if self._origin is not None and self._origin.about.get("sampler") in LOCAL_SAMPLERS:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
                 yield FsckFinding(

@@ -57,7 +57,7 @@ class SamplerWorkers:
         self.events: queue.Queue[Event] = queue.Queue(MAX_PENDING_CHUNKS)
         self._busy = 0
         self._stopping = threading.Event()
-        self._forgotten: list[str] = []
+        self._to_forget: list[str] = []
         self._threads = [
             threading.Thread(target=self._work, name=f"offleash-draw-{number}", daemon=True)
             for number in range(self._width)
@@ -78,12 +78,12 @@ class SamplerWorkers:
     def submit(self, requests: list[Request]) -> None:
         """Give a batch to the next idle thread; call it only while `idle` is not 0."""
         self._busy += 1
-        self._batches.put((requests, self._forgotten))
-        self._forgotten = []
+        self._batches.put((requests, self._to_forget))
+        self._to_forget = []
 
     def forget(self, problem: str) -> None:
         """Have the sampler drop what it caches of a closed problem: before its next batch, from its own thread."""
-        self._forgotten.append(problem)
+        self._to_forget.append(problem)
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event; None when none comes in time."""
@@ -110,7 +110,7 @@ class SamplerWorkers:
             if isinstance(event, SampleChunk):
                 late.append(event)
         if not any(thread.is_alive() for thread in self._threads):
-            for problem in self._forgotten:
+            for problem in self._to_forget:
                 self._sampler.forget(problem)
         return late
 

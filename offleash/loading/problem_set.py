@@ -74,7 +74,7 @@ def _read(
             f"--from names a local copy of a benchmark, but {name} is already a file. Leave out --from."
         )
     if source is not None or (isinstance(name, str) and not _is_path(name)):
-        raise _nowhere(str(name))
+        raise _unknown_name_error(str(name))
     return read_problems(path, columns=columns), None
 
 
@@ -91,7 +91,7 @@ def _is_path(name: str) -> bool:
     return Path(name).exists() or "/" in name or "\\" in name or name.lower().endswith(FILES)
 
 
-def _nowhere(name: str) -> OffleashError:
+def _unknown_name_error(name: str) -> OffleashError:
     """The refusal of a name that is neither a benchmark nor a file."""
     error = unknown("benchmark or file", name, [*PROBLEMS, countdown.NAME, f"{GYM}:<task>"])
     return OffleashError(f"{error} Give a file by its path.")

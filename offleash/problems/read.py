@@ -188,9 +188,9 @@ def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str
     if gold is None or column in ("gold", "canonical_solution"):
         return gold, extra
     # GSM8K and data sets made like it. In a column called gold it would be part of the answer.
-    hashed = after_hashes(gold)
-    if hashed is not None:
-        return without_thousands(hashed), extra
+    marked_answer = after_hashes(gold)
+    if marked_answer is not None:
+        return without_thousands(marked_answer), extra
     if column.rpartition(".")[2] != "solution":
         return gold, extra
     boxed = last_boxed(gold)

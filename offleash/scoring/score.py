@@ -366,7 +366,7 @@ def score_folders(
     """
     _refuse_other_samplers(model)
     folders = run_folders(arguments)
-    kept = folder_name(str(model)) if name is None else _refuse_other_name(name)
+    kept = folder_name(str(model)) if name is None else _checked_name(name)
     scoring = Scoring(str(model), decoding, kept, verifier)
     for folder in folders:
         refuse_unscorable(folder, verifier, selection or Selection())
@@ -407,7 +407,7 @@ def _refuse_other_samplers(model: Model) -> None:
         )
 
 
-def _refuse_other_name(name: str) -> str:
+def _checked_name(name: str) -> str:
     """The name that scores are stored under; refused where it is not the name of a folder."""
     if folder_name(name) != name:
         raise OffleashError(

@@ -347,14 +347,14 @@ def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = L
     before, after = drawn
     correct_C = np.asarray(correct_C, dtype=np.int64)
 
-    def lower_tail(guess_C: Integer) -> Float:
+    def p_at_most(guess_C: Integer) -> Float:
         return hypergeometric_at_most(guess_C, before + after, correct_C + guess_C, after)
 
-    def upper_tail(guess_C: Integer) -> Float:
+    def p_at_least(guess_C: Integer) -> Float:
         return hypergeometric_at_least(guess_C, before + after, correct_C + guess_C, after)
 
-    low_C = _first(lambda guess_C: lower_tail(guess_C) > level / 2, correct_C, after)
-    high_C = _first(lambda guess_C: upper_tail(guess_C) <= level / 2, correct_C, after) - 1
+    low_C = _first(lambda guess_C: p_at_most(guess_C) > level / 2, correct_C, after)
+    high_C = _first(lambda guess_C: p_at_least(guess_C) <= level / 2, correct_C, after) - 1
     return low_C, high_C
 
 

@@ -15,7 +15,7 @@ from offleash.stats.binomials import Float, Integer
 from offleash.stats.diversity import entropy_rarefied
 from offleash.stats.intervals import (
     FEW,
-    NONE,
+    NO_INTERVAL,
     REPLICATES,
     Interval,
     clipped,
@@ -150,7 +150,7 @@ def means(
     problems, runs = value.shape
     both = np.concatenate([value, value - value[:, :1]], axis=1)
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
-    estimate, ends = np.full(2 * runs, np.nan), [NONE] * (2 * runs)
+    estimate, ends = np.full(2 * runs, np.nan), [NO_INTERVAL] * (2 * runs)
     if usable.size:
         even_P, widening = _benchmark_weights(benchmark), widened or Widened()
         estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
@@ -298,7 +298,7 @@ def _intervals(
     """Of means of one run (`alone_Q`) and of differences; `drawn`: replicates and their seed."""
     effective_problems = float(effective(_benchmark_weights(benchmark_P)))
     if effective_problems < FEW and not widening.share:
-        return [NONE] * len(estimate_Q)
+        return [NO_INTERVAL] * len(estimate_Q)
     code_P = strata(benchmark_P)
     member_PS = np.eye(int(code_P.max()) + 1)[code_P]
     above_PSQ = member_PS[:, :, None] * value_PQ[:, None, :]

@@ -20,10 +20,10 @@ Ints = NDArray[np.int64]
 SMOOTHING = 8  # length of the binomial that damps the alternating series
 FARTHEST = 8  # times n; beyond, the two models part for reasons no data can settle
 FEWEST = 4  # samples per problem below which the two models cannot be distinguished by data
-LOGS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
+LOG_BOUNDS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
 SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
 PLAUSIBLE = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
-SPREAD = 1.96
+Z_95 = 1.96
 CONFIDENCE = 0.95
 
 
@@ -201,7 +201,7 @@ def _carried(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture) -> t
     new_UK = np.where(budgets_K > n_U1, -np.expm1(fit.log_miss(np.maximum(budgets_K, n_U1)) - fit.log_miss(n_U1)), 0.0)
     mean_K, spread_K = weight_U @ new_UK, np.sqrt(weight_U @ (new_UK * (1 - new_UK)))
     seen_K, unreached = _coverage(drawn_P, correct_P, budgets_K), weight_U.sum()
-    low_K, high_K = (np.clip(mean_K + sign * SPREAD * spread_K, 0, unreached) for sign in (-1, 1))
+    low_K, high_K = (np.clip(mean_K + sign * Z_95 * spread_K, 0, unreached) for sign in (-1, 1))
     return seen_K + low_K / drawn_P.size, seen_K + high_K / drawn_P.size
 
 
@@ -237,9 +237,11 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
 def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
     from scipy.optimize import minimize  # a third of a second of start-up
 
-    low, high = LOGS
+    low, high = LOG_BOUNDS
     results = [
-        minimize(_loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOGS] * 2)
+        minimize(
+            _loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOG_BOUNDS] * 2
+        )
         for start in starts
     ]
     best = min(results, key=lambda result: float(result.fun))

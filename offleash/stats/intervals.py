@@ -343,7 +343,7 @@ def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
 
 
 FEW = 8  # problems below which a measure without edges cannot show its own spread
-NONE = Interval(np.nan, np.nan)
+NO_INTERVAL = Interval(np.nan, np.nan)
 
 
 def clipped(ends: Interval, least: float = -np.inf, most: float = np.inf) -> Interval:
@@ -459,7 +459,7 @@ def ratios(
     total_Q, effective_Q = weight_PQ.sum(axis=0), effective(weight_PQ)
     estimate_Q = np.divide(top_PQ.sum(axis=0), total_Q, out=np.full(len(total_Q), np.nan), where=total_Q > 0)
     if not len(numerator_PQ):
-        return estimate_Q, [NONE] * len(estimate_Q)
+        return estimate_Q, [NO_INTERVAL] * len(estimate_Q)
     columns = np.concatenate([top_PQ, weight_PQ], axis=1)
     sums_BQ = problem_sums(columns, stratum_P, replicates, seed)
     above_BQ, below_BQ = np.split(sums_BQ, 2, axis=1)
@@ -467,5 +467,5 @@ def ratios(
     plain = percentile_intervals(ratio_BQ, estimate_Q)
     wide = student(plain, estimate_Q, ratio_BQ, effective_Q, among=len(numerator_PQ))
     return estimate_Q, [
-        interval if telling >= FEW else NONE for interval, telling in zip(wide, effective_Q, strict=True)
+        interval if telling >= FEW else NO_INTERVAL for interval, telling in zip(wide, effective_Q, strict=True)
     ]

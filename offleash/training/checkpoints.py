@@ -138,13 +138,13 @@ def _read(file: Path, mapped: bool = False) -> object:
 
 def _publish(temporary: Path, target: Path) -> None:
     """Give a complete checkpoint its name; an older one of that name is kept aside until the new one is in place."""
-    aside = target.with_name(target.name + OLD)
+    old = target.with_name(target.name + OLD)
     if target.exists():
-        target.rename(aside)
+        target.rename(old)
     temporary.rename(target)
     _sync(target.parent)
-    if aside.exists():
-        _discard(aside)
+    if old.exists():
+        _discard(old)
 
 
 def _complete(checkpoints: Path) -> list[Checkpoint]:

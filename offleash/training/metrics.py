@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 FILE = "metrics.jsonl"
-BOARD = "tensorboard"
+TENSORBOARD_FOLDER = "tensorboard"
 
 Line = dict[str, float | None]
 
@@ -25,7 +25,7 @@ class Metrics:
     def __init__(self, folder: Path, tensorboard: bool = True) -> None:
         self.path = folder / FILE
         self.note = _tensorboard_note() if tensorboard else ""
-        self._board = folder / BOARD if tensorboard and not self.note else None
+        self._board = folder / TENSORBOARD_FOLDER if tensorboard and not self.note else None
         self._writer: SummaryWriter | None = None
         self._first: int | None = None  # TensorBoard drops what was logged before of this step and later ones
         self._file: IO[str] | None = None

@@ -191,7 +191,7 @@ class UpdateStats:
     signal: bool = False  # whether there was anything to learn
 
 
-NOTHING = UpdateStats(0.0, 0.0)
+NO_UPDATE = UpdateStats(0.0, 0.0)
 CELLS = 1 << 28  # logits in one forward pass: a gigabyte of float32
 
 
@@ -246,11 +246,11 @@ def update(
     `old` log-probabilities stay those of the draw, so from the second update on ratios differ from 1 and clips act.
     """
     if not len(batch.rows.length_N):
-        return NOTHING
+        return NO_UPDATE
     parts = [_part(batch, samples) for samples in batch.rows.parts(_tokens_per_pass(policy, options))]
     with torch.no_grad():
         references = [reference.logprobs(part.rows, temperature) if reference else None for part in parts]
-    stats = NOTHING
+    stats = NO_UPDATE
     for _ in range(options.updates):
         optimizer.zero_grad(set_to_none=True)
         loss, kl, clipped, tokens = 0.0, 0.0, 0, 0

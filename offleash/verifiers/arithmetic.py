@@ -21,7 +21,7 @@ _SIGNS = str.maketrans(
         for sign in signs
     }
 )
-_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3}
 
 
 class NotArithmeticError(ValueError):
@@ -65,7 +65,7 @@ def parsed(text: str) -> Tree:
             waiting.pop()
             brackets -= 1
         else:
-            while waiting and waiting[-1] != "(" and _BINDS[waiting[-1]] >= _BINDS[sign]:
+            while waiting and waiting[-1] != "(" and _PRECEDENCE[waiting[-1]] >= _PRECEDENCE[sign]:
                 _apply(waiting.pop(), operands)
             waiting.append(sign)
             operand_next = True

@@ -198,5 +198,5 @@ def _plain(case: Case, numbers: list[object], target: int) -> bool:
     """Whether the details are well-formed and the answer is short; anything else is left to `decide`."""
     kinds = {type(number) for number in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
-    sizes = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS
-    return sizes and kinds == {int} and all(isinstance(switch, bool) for switch in switches)
+    sizes_ok = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS
+    return sizes_ok and kinds == {int} and all(isinstance(switch, bool) for switch in switches)

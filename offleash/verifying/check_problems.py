@@ -211,7 +211,7 @@ Details = Mapping[str, object]
 
 def corruptions(verifier: str, gold: str | None, details: Details) -> list[str]:
     """Wrong answers to a problem, in the form in which its verifier gets answers: without tags or boxes."""
-    candidates = MAKERS.get(verifier, _words)(gold or "", details)
+    candidates = CORRUPTIONS.get(verifier, _words)(gold or "", details)
     return [text for text in dict.fromkeys(candidates) if text.strip() and text.strip() != (gold or "").strip()]
 
 
@@ -284,7 +284,7 @@ def _nonzero(text: str) -> bool:
     return bool(NUMBER.fullmatch(text)) and any(digit in text for digit in "123456789")
 
 
-MAKERS: dict[str, Callable[[str, Details], list[str]]] = {
+CORRUPTIONS: dict[str, Callable[[str, Details], list[str]]] = {
     "string": _words,
     "choice": _choice,
     "number": _number,

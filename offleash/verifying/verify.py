@@ -24,7 +24,7 @@ from offleash.errors import OffleashError
 from offleash.loading.arguments import run_folders
 from offleash.options import Judging
 from offleash.progress import Progress, silent
-from offleash.verifiers.extraction.extract import THINK, THOUGHT
+from offleash.verifiers.extraction.extract import THINK_END, THINK_START
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
@@ -230,7 +230,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
             parts.append(judge_rows(work.judge, work.cases, rows, work.opened))
             counts.judged += rows.height
             texts = rows["text"].fill_null("")
-            closes = texts.str.contains(THOUGHT, literal=True) & ~texts.str.contains(THINK, literal=True)
+            closes = texts.str.contains(THINK_END, literal=True) & ~texts.str.contains(THINK_START, literal=True)
             counts.reopened += int(closes.sum())
             work.progress(f"{run.path.name}: {counts.judged:,} of {work.samples:,} samples judged")
     verdicts = pl.concat(parts)

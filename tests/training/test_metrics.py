@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offleash.errors import OffleashError
-from offleash.training.metrics import BOARD, FILE, Metrics, read_metrics
+from offleash.training.metrics import FILE, TENSORBOARD_FOLDER, Metrics, read_metrics
 
 
 def steps(folder: Path) -> list[float | None]:
@@ -92,7 +92,7 @@ def test_tensorboard_shows_every_step_of_a_resumed_run_once(tmp_path: Path) -> N
     metrics.write(3, {"pass@16": 0.9})
     metrics.write(4, {"pass@16": 1.0})
     metrics.close()
-    shown = reader.EventAccumulator(str(tmp_path / BOARD))
+    shown = reader.EventAccumulator(str(tmp_path / TENSORBOARD_FOLDER))
     shown.Reload()
     assert shown.Tags()["scalars"] == ["pass@16"]
     actual = [(event.step, round(event.value, 3)) for event in shown.Scalars("pass@16")]
@@ -108,7 +108,7 @@ def test_without_tensorboard_the_lines_are_written_and_a_note_says_how_to_get_it
     metrics.close()
     assert "pip install tensorboard" in metrics.note
     assert steps(tmp_path) == [1]
-    assert not (tmp_path / BOARD).exists()
+    assert not (tmp_path / TENSORBOARD_FOLDER).exists()
 
 
 def test_tensorboard_that_is_not_wanted_is_not_missed(tmp_path: Path) -> None:
@@ -116,4 +116,4 @@ def test_tensorboard_that_is_not_wanted_is_not_missed(tmp_path: Path) -> None:
     metrics.write(1, {"reward": 1.0})
     metrics.close()
     assert metrics.note == ""
-    assert not (tmp_path / BOARD).exists()
+    assert not (tmp_path / TENSORBOARD_FOLDER).exists()

@@ -24,7 +24,7 @@ from offleash.samplers.exact_support import expander_of, refuse_sampler
 from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import TRUNCATED, Request, Sampler, SamplingParams, decoding_of
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.intervals import NONE, Estimate, clipped, mean_of, ratios, share_of, strata
+from offleash.stats.intervals import NO_INTERVAL, Estimate, clipped, mean_of, ratios, share_of, strata
 
 if TYPE_CHECKING:
     from offleash.samplers.huggingface.sampler import HuggingFace
@@ -348,13 +348,13 @@ def _cut(
     stratum_P: Integer,
 ) -> TopPCut:
     reached_P = completions_P > 0
-    emptied = Estimate(float("nan"), NONE)
+    emptied = Estimate(float("nan"), NO_INTERVAL)
     if reached_P.any():
         # Renumbered from 0: a benchmark may have no reached problem.
         _, reached_stratum = np.unique(stratum_P[reached_P], return_inverse=True)
         emptied = share_of((kept_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
     if not removed_P.any():  # nothing was cut on any problem: resampling zeros would give an interval of no width
-        unseen = Estimate(0.0, NONE)
+        unseen = Estimate(0.0, NO_INTERVAL)
         return TopPCut(top_p, removed_P, kept_P, chance_P, unseen, unseen, emptied)
     share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
     share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))

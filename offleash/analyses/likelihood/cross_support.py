@@ -111,52 +111,55 @@ class CrossSupport:
 
 
 def cross_support(
-    detail: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+    detail: ProblemDetail,
+    scored: tuple[ScoredSamples, ScoredSamples],
+    run_models: tuple[RunModel, RunModel],
+    first: int,
 ) -> CrossSupport:
     """For every E and S problem the other model's chance; and for all problems the estimate from both runs.
 
     Args:
         detail: the comparison by problem, with its classes.
         scored: the scored samples of the run before and the run after.
-        laws: model and decoding of the two runs; without the decoding there is a `reason` and nothing else.
+        run_models: model and decoding of the two runs; without the decoding there is a `reason` and nothing else.
         first: samples per problem that were scored whatever their verdict.
     """
     k = detail.comparison.change.k
     nothing = CrossSupport(k, float(epsilon(k)), (), None)
-    reason = _unknown_probabilities(laws)
+    reason = _unknown_probabilities(run_models)
     if reason:
         return CrossSupport(nothing.k, nothing.epsilon, (), None, reason)
     rows = [row for cell, r in FINDER.items() for row in _crossed(detail, cell, scored[r], r)]
-    together = _both(detail, scored, laws, first)
+    together = _both(detail, scored, run_models, first)
     both, why = (None, together) if isinstance(together, str) else (together, "")
     return CrossSupport(nothing.k, nothing.epsilon, tuple(rows), both, both_reason=why)
 
 
-def stopped_early(detail: ProblemDetail, laws: tuple[RunModel, RunModel], first: int) -> str:
+def stopped_early(detail: ProblemDetail, run_models: tuple[RunModel, RunModel], first: int) -> str:
     """Why a mean over the first samples would be over samples that the outcome selected; empty where it is not."""
     tally = detail.tally
     n = int(min(first, *tally.budget_R))
-    for r, law in enumerate(laws):
+    for r, run_model in enumerate(run_models):
         early = int((tally.stopped_PR[:, r] & (tally.drawn_PR[:, r] < n)).sum())
         if early:
             until = int(tally.until_R[r])
             return (
-                f"{early:,} of {len(tally):,} problems of {law.run} stopped at {until:,} successes, before {n:,} "
+                f"{early:,} of {len(tally):,} problems of {run_model.run} stopped at {until:,} successes, before {n:,} "
                 f"samples were drawn, so their first samples are selected by their outcome; use --first {until}"
             )
     return ""
 
 
-def _unknown_probabilities(laws: tuple[RunModel, RunModel]) -> str:
+def _unknown_probabilities(run_models: tuple[RunModel, RunModel]) -> str:
     """Why probabilities of whole completions are not known; empty where they are."""
-    for law in laws:
-        if not law.known:
+    for run_model in run_models:
+        if not run_model.known:
             return (
-                f"{law.run} was imported without its decoding, so the ratios q(y)/pi(y) are not known; state it "
+                f"{run_model.run} was imported without its decoding, so the ratios q(y)/pi(y) are not known; state it "
                 "with --decoding, --temperature and --top-p"
             )
-        if law.decoding.stop:
-            return f"{law.run} was drawn with stop texts, so the probabilities of its completions are not known"
+        if run_model.decoding.stop:
+            return f"{run_model.run} was drawn with stop texts, so the probabilities of its completions are not known"
     return ""
 
 
@@ -245,7 +248,10 @@ def _counts_by_row(
 
 
 def _both(
-    detail: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+    detail: ProblemDetail,
+    scored: tuple[ScoredSamples, ScoredSamples],
+    run_models: tuple[RunModel, RunModel],
+    first: int,
 ) -> BothRuns | str:
     """The chance of a correct sample under either law, from the first samples of both runs; or why there is none.
 
@@ -253,7 +259,7 @@ def _both(
     balance heuristic). First samples, of all problems: none is selected by its outcome, so unlike the rows above the
     intervals hold as they are.
     """
-    reason = stopped_early(detail, laws, first)
+    reason = stopped_early(detail, run_models, first)
     if reason:
         return reason
     tally, problems = detail.tally, len(detail.tally)
@@ -337,27 +343,33 @@ class Divergences:
 
 
 def leash(
-    detail: ProblemDetail, scored: tuple[ScoredSamples, ScoredSamples], laws: tuple[RunModel, RunModel], first: int
+    detail: ProblemDetail,
+    scored: tuple[ScoredSamples, ScoredSamples],
+    run_models: tuple[RunModel, RunModel],
+    first: int,
 ) -> Divergences:
     """The sequence KL in both directions, over the first samples of each problem; or the reason why there is none.
 
     KL(p || q) is the mean over samples of p of log p(y) - log q(y). That holds only for samples at temperature 1 and
     top-p 1: otherwise they are not samples of the model, and q(y) may be 0, which makes the KL infinite.
     """
-    for law in laws:
-        if not law.known:
-            return Divergences((), 0, f"{law.run} was imported without its decoding")
-        if not law.decoding.plain:
-            how = f"{law.run} was drawn at temperature {law.decoding.temperature:g}, top-p {law.decoding.top_p:g}"
+    for run_model in run_models:
+        if not run_model.known:
+            return Divergences((), 0, f"{run_model.run} was imported without its decoding")
+        if not run_model.decoding.plain:
+            decoding = run_model.decoding
+            how = f"{run_model.run} was drawn at temperature {decoding.temperature:g}, top-p {decoding.top_p:g}"
             return Divergences(
                 (),
                 0,
                 f"{how}: the KL divergence of two models needs samples at temperature 1, top-p 1, without top-k or "
                 "min-p",
             )
-        if law.decoding.stop:
-            return Divergences((), 0, f"{law.run} was drawn with stop texts, so the ends of its samples are not known")
-    reason = _token_limits_differ(laws) or stopped_early(detail, laws, first)
+        if run_model.decoding.stop:
+            return Divergences(
+                (), 0, f"{run_model.run} was drawn with stop texts, so the ends of its samples are not known"
+            )
+    reason = _token_limits_differ(run_models) or stopped_early(detail, run_models, first)
     if reason:
         return Divergences((), 0, reason)
     divergences = [_divergence(detail, samples, first) for samples in scored]
@@ -366,16 +378,16 @@ def leash(
     return Divergences(tuple(divergence for divergence in divergences if divergence is not None), retokenised)
 
 
-def _token_limits_differ(laws: tuple[RunModel, RunModel]) -> str:
+def _token_limits_differ(run_models: tuple[RunModel, RunModel]) -> str:
     """Why whole samples of the two runs cannot be compared; empty where they can.
 
     A sample that is cut at another length is another event, so its probabilities cannot be set against each other.
     """
-    lengths = [law.decoding.max_tokens for law in laws]
+    lengths = [run_model.decoding.max_tokens for run_model in run_models]
     if lengths[0] == lengths[1]:
         return ""
-    drawn = [f"{law.run} {'does not record its limit' if length == UNLIMITED else f'{length:,} tokens'}"
-            for law, length in zip(laws, lengths, strict=True)]  # fmt: skip
+    drawn = [f"{run_model.run} {'does not record its limit' if length == UNLIMITED else f'{length:,} tokens'}"
+            for run_model, length in zip(run_models, lengths, strict=True)]  # fmt: skip
     return f"the token limits differ ({drawn[0]}, {drawn[1]}), so whole samples of the two runs cannot be compared"
 
 

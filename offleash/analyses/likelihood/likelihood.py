@@ -53,12 +53,14 @@ class LikelihoodRequest:
     traces: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # of the traces
     scoring: bool = True  # False: report from the stored scores
-    laws: Mapping[str, ModelOverride] = field(default_factory=dict)  # before, after: what the user says about a run
+    overrides: Mapping[str, ModelOverride] = field(
+        default_factory=dict
+    )  # before, after: what the user says about a run
 
     @property
     def states_decoding(self) -> bool:
         """Whether the user states the decoding of a run (needed for imported runs only)."""
-        return any(law.decoding is not None for law in self.laws.values())
+        return any(override.decoding is not None for override in self.overrides.values())
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -80,7 +82,7 @@ class Likelihood:
     """How likely each model finds the samples of both, and the traces of others."""
 
     comparison: Comparison
-    laws: tuple[RunModel, RunModel]
+    run_models: tuple[RunModel, RunModel]
     first: int
     work: ScoringWork
     scored: tuple[ScoredSamples, ScoredSamples]
@@ -124,48 +126,52 @@ def likelihood(
         raise OffleashError("Likelihood is reported per problem. Leave out --per.")
     problems = detail(comparison)
     law_before, law_after = (
-        law_of(side, run.name, folder, request.laws.get(side, ModelOverride()))
+        law_of(side, run.name, folder, request.overrides.get(side, ModelOverride()))
         for side, run, folder in zip(SIDES, (comparison.before, comparison.after), folders, strict=True)
     )
-    laws = (law_before, law_after)
+    run_models = (law_before, law_after)
     if request.states_decoding and all(read_origin(folder) is not None for folder in folders):
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
     file = None if request.traces is None else read_traces(request.traces, _tally_rows(comparison), request.columns)
     wanted = (
-        [] if file is None else [trace_request(law, file.traces, _own(comparison, r)) for r, law in enumerate(laws)]
+        []
+        if file is None
+        else [trace_request(run_model, file.traces, _own(comparison, r)) for r, run_model in enumerate(run_models)]
     )
     # Without scoring nothing is loaded, but a model that the user named is still checked against the run's.
-    work = ScoringWork(notes=tuple(check_models(None, laws)))
+    work = ScoringWork(notes=tuple(check_models(None, run_models)))
     if request.scoring:
         progress("counting missing scores")
         estimate = estimate_scoring(
-            select_samples(comparison, problems.class_P.tolist(), laws, request.first), laws, wanted
+            select_samples(comparison, problems.class_P.tolist(), run_models, request.first), run_models, wanted
         )
-        known = check_models(estimate, laws)
+        known = check_models(estimate, run_models)
         announce(estimate)
-        work = score_missing(estimate, laws, known, progress)
+        work = score_missing(estimate, run_models, known, progress)
     progress("reading scores")
-    scored = (scored_samples(problems, 0, laws), scored_samples(problems, 1, laws))
+    scored = (scored_samples(problems, 0, run_models), scored_samples(problems, 1, run_models))
     if not any(part.frame.height for part in scored) and file is None:
         raise OffleashError(
             f"No sample of {comparison.before.name} or {comparison.after.name} is scored by both models. "
             "Leave out --no-scoring."
         )
     external, summary = _external(file, wanted)
-    own_samples = [own_traces(part, law.run) for part, law in zip(scored, laws, strict=True)]
-    first_samples = [own_traces(part, law.run, request.first) for part, law in zip(scored, laws, strict=True)]
+    own_samples = [own_traces(part, run_model.run) for part, run_model in zip(scored, run_models, strict=True)]
+    first_samples = [
+        own_traces(part, run_model.run, request.first) for part, run_model in zip(scored, run_models, strict=True)
+    ]
     progress("computing the tables")
     return Likelihood(
         comparison=comparison,
-        laws=laws,
+        run_models=run_models,
         first=request.first,
         work=work,
         scored=scored,
         traces=summary,
         groups=tuple(groups(problems, pl.concat([external, *own_samples]))),
         styles=tuple(styles(problems, pl.concat([external, *first_samples]))),
-        cross=cross_support(problems, scored, laws, request.first),
-        leash=leash(problems, scored, laws, request.first),
+        cross=cross_support(problems, scored, run_models, request.first),
+        leash=leash(problems, scored, run_models, request.first),
         detail=problems,
     )
 
@@ -192,7 +198,7 @@ def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.Da
     """The external traces with both models' scores, and how many have none, and why."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None
-    sums: dict[str, list[Sums]] = {request.law.side: sums_of(request) for request in wanted}
+    sums: dict[str, list[Sums]] = {request.run_model.side: sums_of(request) for request in wanted}
     frame = external_traces(file.traces, sums)
     reasons: dict[str, int] = {}
     windowed = 0

@@ -29,7 +29,7 @@ KEY = ["problem", "index"]  # the identity of a sample
 class SampleSelection:
     """Which samples of a run are scored: the first of each problem, and all correct ones on E and S problems."""
 
-    law: RunModel  # of the run
+    run_model: RunModel  # of the run
     verifier: str | None
     first: int
     problems: frozenset[str]  # of classes E and S, by the run's own ids
@@ -41,9 +41,9 @@ class SampleSelection:
 
     def keys(self) -> pl.DataFrame:
         """The keys (problem, index) of all selected samples."""
-        samples = scan_shards(self.law.folder / "samples", SAMPLES).select(KEY)
+        samples = scan_shards(self.run_model.folder / "samples", SAMPLES).select(KEY)
         parts = [samples.filter(pl.col("index") < self.first)]
-        verdicts = open_run(self.law.folder, verifier=self.verifier).verdicts
+        verdicts = open_run(self.run_model.folder, verifier=self.verifier).verdicts
         if self.problems and self.verifier and verdicts is not None:
             right = (pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value).fill_null(False)
             here = pl.col("problem").is_in(list(self.problems))
@@ -73,9 +73,11 @@ class ScoringEstimate:
     def missing(self) -> int:
         return sum(step.missing for step in self.steps) + sum(map(len, self.traces.values()))
 
-    def needs(self, law: RunModel) -> bool:
+    def needs(self, run_model: RunModel) -> bool:
         """Whether a run's model has anything to score, that is whether it has to be loaded."""
-        return bool(self.traces.get(law.side)) or any(step.by is law and step.missing for step in self.steps)
+        return bool(self.traces.get(run_model.side)) or any(
+            step.by is run_model and step.missing for step in self.steps
+        )
 
 
 @dataclass(frozen=True)
@@ -89,83 +91,89 @@ class ScoringWork:
 
 
 def select_samples(
-    comparison: Comparison, class_P: Sequence[str], laws: tuple[RunModel, RunModel], first: int
+    comparison: Comparison, class_P: Sequence[str], run_models: tuple[RunModel, RunModel], first: int
 ) -> list[SampleSelection]:
     """The selection of each run; a run without texts is refused."""
     cells = pl.DataFrame({"problem": comparison.counted.problems["problem"], "cell": list(class_P)})
     crossed = cells.filter(pl.col("cell").is_in(["E", "S"]))
     out = []
-    for law, run, names in zip(laws, (comparison.before, comparison.after), comparison.counted.own, strict=True):
-        if not any((law.folder / "samples").glob(SHARD)):
+    for run_model, run, names in zip(
+        run_models, (comparison.before, comparison.after), comparison.counted.own, strict=True
+    ):
+        if not any((run_model.folder / "samples").glob(SHARD)):
             raise OffleashError(
-                f"{law.folder} has no sample texts, so there is nothing to score. Import its logs with --texts."
+                f"{run_model.folder} has no sample texts, so there is nothing to score. Import its logs with --texts."
             )
         own = frozenset(names.join(crossed, on="problem")["own"].to_list())
-        out.append(SampleSelection(law, run.verifier, first, own))
+        out.append(SampleSelection(run_model, run.verifier, first, own))
     return out
 
 
 def estimate_scoring(
-    chosen: Sequence[SampleSelection], laws: tuple[RunModel, RunModel], wanted: Sequence[TraceRequest]
+    chosen: Sequence[SampleSelection], run_models: tuple[RunModel, RunModel], wanted: Sequence[TraceRequest]
 ) -> ScoringEstimate:
     """What is missing: both models score both runs, so four jobs, and the traces under both."""
     steps = []
     for selection in chosen:
-        keys, folder = selection.keys(), selection.law.folder
-        for by in laws:
+        keys, folder = selection.keys(), selection.run_model.folder
+        for by in run_models:
             named = scores_under(folder, by)
             there = scan_scores(folder, named.name).select(KEY) if named.name in scored_models(folder) else None
             left = keys if there is None else keys.join(there.collect(engine="streaming"), on=KEY, how="anti")
             steps.append(ScoringJob(selection, by, named, keys.height, left.height))
-    return ScoringEstimate(tuple(steps), {request.law.side: missing(request) for request in wanted})
+    return ScoringEstimate(tuple(steps), {request.run_model.side: missing(request) for request in wanted})
 
 
-def check_models(estimate: ScoringEstimate | None, laws: tuple[RunModel, RunModel]) -> list[str]:
+def check_models(estimate: ScoringEstimate | None, run_models: tuple[RunModel, RunModel]) -> list[str]:
     """Refuse models that cannot be used before the first is loaded; returns notes on weights that a user has named.
 
     Loading and scoring may take hours: what is wrong with the second model has to be known before the first begins.
     """
     notes = []
-    for law in laws:
-        needed = estimate is not None and estimate.needs(law)
+    for run_model in run_models:
+        needed = estimate is not None and estimate.needs(run_model)
         if needed:
-            check_model(law.model)
-        if needed or law.given:
-            notes.append(law.check())
+            check_model(run_model.model)
+        if needed or run_model.given:
+            notes.append(run_model.check())
     return [note for note in notes if note]
 
 
 def score_missing(
-    estimate: ScoringEstimate, laws: tuple[RunModel, RunModel], known: Sequence[str], progress: Progress
+    estimate: ScoringEstimate, run_models: tuple[RunModel, RunModel], known: Sequence[str], progress: Progress
 ) -> ScoringWork:
     """Score what is missing; each model is loaded once, and only where it has something to score.
 
     Args:
         estimate: what is missing, from `estimate_scoring`.
-        laws: model and decoding of both runs.
+        run_models: model and decoding of both runs.
         known: the notes of `check_models`, which has to come first.
         progress: called with a line of text as work is done.
     """
     started, samples, traces, notes = time.monotonic(), 0, 0, list(known)
-    for side, law in zip(SIDES, laws, strict=True):
-        steps = [step for step in estimate.steps if step.by is law and step.missing]
+    for side, run_model in zip(SIDES, run_models, strict=True):
+        steps = [step for step in estimate.steps if step.by is run_model and step.missing]
         unread = estimate.traces.get(side, [])
-        if not estimate.needs(law):
+        if not estimate.needs(run_model):
             continue
-        progress(f"loading {law.model}")
-        with closing(open_sampler(law.model)) as sampler:  # before the import below: it says what is not installed
+        progress(f"loading {run_model.model}")
+        with closing(
+            open_sampler(run_model.model)
+        ) as sampler:  # before the import below: it says what is not installed
             from offleash.samplers.huggingface.scoring import Scorer
 
             scorer = Scorer.of(sampler)
             for step in steps:
-                scoring = Scoring(step.named.model, law.decoding, step.named.name, step.chosen.verifier)
+                scoring = Scoring(step.named.model, run_model.decoding, step.named.name, step.chosen.verifier)
                 for selection in step.chosen.selections():
-                    done = score_run(step.chosen.law.folder, scorer, scoring, progress, selection)
+                    done = score_run(step.chosen.run_model.folder, scorer, scoring, progress, selection)
                     samples += done.new
-                if done.other_template and step.chosen.law.side != side:
-                    notes.append(f"the chat template of {law.model} formats prompts differently from the one that "
-                                 f"drew {step.chosen.law.run}")  # fmt: skip
+                if done.other_template and step.chosen.run_model.side != side:
+                    notes.append(
+                        f"the chat template of {run_model.model} formats prompts differently from the one that drew "
+                        f"{step.chosen.run_model.run}"
+                    )
             if unread:
-                score_traces(law, unread, scorer, progress)
+                score_traces(run_model, unread, scorer, progress)
                 traces += len(unread)
     return ScoringWork(samples, traces, time.monotonic() - started, tuple(dict.fromkeys(notes)))

@@ -119,29 +119,29 @@ def weights_of(model: Model) -> str:
     return " ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter)))))
 
 
-def scores_under(folder: Path, law: RunModel) -> ScoreFolder:
+def scores_under(folder: Path, run_model: RunModel) -> ScoreFolder:
     """Where the scores of a run under a law are stored, or will be; never those of another model or decoding.
 
     Scores count as the law's own by the fingerprint of the weights, or by the name of the model. Scores under that name
     made with other weights, another dtype or other prompts are refused: they would be taken for those of the law.
     """
-    word, wanted = str(law.model), {name: law.decoding.document()[name] for name in DECODED}
+    word, wanted = str(run_model.model), {name: run_model.decoding.document()[name] for name in DECODED}
     taken = scored_models(folder)
     refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
     for name in taken:
         stored = read_about(folder, name) or {}
         about = stored.get("about")
         known = about if isinstance(about, Mapping) else {}
-        same_weights = known.get("fingerprint") == law.weights != ""
+        same_weights = known.get("fingerprint") == run_model.weights != ""
         if stored.get("decoding") != wanted or not (stored.get("model") == word or same_weights):
             continue
-        differing = score_differences(law, known)
+        differing = score_differences(run_model, known)
         if not differing:
             return ScoreFolder(name, str(stored["model"]))
         if stored.get("model") == word:
             refusals.append((scores_folder(folder, name), differing))
     for refused, differing in refusals:
-        refuse_other_scores(refused, law, differing)
+        refuse_other_scores(refused, run_model, differing)
     plain = folder_name(word)
     return ScoreFolder(
         plain if plain not in taken else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(wanted))}", word
@@ -161,27 +161,27 @@ def _recorded_model(side: str, folder: Path, origin: Origin, given: ModelOverrid
     return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
 
 
-def score_differences(law: RunModel, about: Mapping[str, object]) -> list[SettingDifference]:
+def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[SettingDifference]:
     """What differs between the model that made stored scores and the law's model as it would be loaded now.
 
     Weights whose fingerprint is not known, and a dtype that is left to the loader, are not compared.
     """
     fingerprint, settings = str(about.get("fingerprint") or ""), about.get("settings")
     made = settings.get("dtype") if isinstance(settings, Mapping) else None
-    dtype = law.model.settings.get("dtype", AUTO)
+    dtype = run_model.model.settings.get("dtype", AUTO)
     stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": made}
     requested = {
-        "fingerprint": law.weights or fingerprint,
-        "raw": law.model.raw,
+        "fingerprint": run_model.weights or fingerprint,
+        "raw": run_model.model.raw,
         "dtype": made if made is None or dtype == AUTO else dtype,
     }
     return differences(stored, requested)
 
 
-def refuse_other_scores(folder: Path, law: RunModel, differing: Sequence[SettingDifference]) -> None:
+def refuse_other_scores(folder: Path, run_model: RunModel, differing: Sequence[SettingDifference]) -> None:
     """Refuse scores under the model's own name that another model made, or the same one loaded differently."""
-    step = f"Delete it to score again, or name the model that made them (--model-{law.side}, --set, --raw)."
-    refuse_differences(folder, f"scores under the name {law.model},", differing, step)
+    step = f"Delete it to score again, or name the model that made them (--model-{run_model.side}, --set, --raw)."
+    refuse_differences(folder, f"scores under the name {run_model.model},", differing, step)
 
 
 def _numbers(decoded: Mapping[str, object]) -> list[float]:

@@ -53,12 +53,12 @@ def likelihood_document(report: Likelihood) -> Json:
 
 
 def _run_section(report: Likelihood, r: int) -> Json:
-    law, samples = report.laws[r], report.scored[r]
+    run_model, samples = report.run_models[r], report.scored[r]
     return {
-        "name": law.run,
-        "folder": law.folder,
-        "model": str(law.model),
-        "decoding": law.decoding.document() if law.known else None,
+        "name": run_model.run,
+        "folder": run_model.folder,
+        "model": str(run_model.model),
+        "decoding": run_model.decoding.document() if run_model.known else None,
         "samples": samples.samples,
         "scored": samples.frame.height,
         "unsummed": samples.unsummed,
@@ -163,13 +163,13 @@ SELECTED = (
 NAMED = 3  # unknown problems that a note names
 
 
-def ahead_text(ahead: ScoringEstimate) -> str:
+def estimate_text(ahead: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
     if not ahead.missing:
         return "All scores needed are already stored."
     lines = [f"Scoring {many(ahead.missing, 'trace')}. Scores are stored as they come; run the same command to resume."]
     for step in ahead.steps:
-        what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.law.run}"
+        what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.run_model.run}"
         lines += [f"  {what} under {step.by.model}"] if step.missing else []
     lines += [
         f"  {many(len(traces), 'external trace')} under the model {side}"
@@ -193,22 +193,26 @@ def finding(report: Likelihood) -> str:
 def notes(report: Likelihood) -> list[str]:
     """What a reader should know before relying on the numbers."""
     out = list(report.work.notes) + _traces_text(report)
-    for samples, law in zip(report.scored, report.laws, strict=True):
+    for samples, run_model in zip(report.scored, report.run_models, strict=True):
         scored = samples.frame.height
         if samples.retokenised:
             out.append(
-                f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {law.run} are tokenised "
+                f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {run_model.run} are tokenised "
                 "differently from how they were drawn: estimates leave them out, all else uses the scores of their text"
             )
-        if law.decoding.stop:
-            out.append(f"{law.run} was drawn with stop texts, so the ends of its samples are not scored")
+        if run_model.decoding.stop:
+            out.append(f"{run_model.run} was drawn with stop texts, so the ends of its samples are not scored")
         elif scored and not samples.checked:
-            out.append(f"{law.run} does not record token counts, so samples that retokenise differently go unnoticed")
+            out.append(
+                f"{run_model.run} does not record token counts, so samples that retokenise differently go unnoticed"
+            )
         if samples.windowed:
-            out.append(f"{samples.windowed:,} samples of {law.run} are longer than a model's context and were scored "
-                        "in windows; they are left out of cross-support and of the leash")  # fmt: skip
+            out.append(
+                f"{samples.windowed:,} samples of {run_model.run} are longer than a model's context and were scored in "
+                "windows; they are left out of cross-support and of the leash"
+            )
         if samples.unsummed:
-            out.append(f"{samples.unsummed:,} samples of {law.run} were not scored by both models")
+            out.append(f"{samples.unsummed:,} samples of {run_model.run} were not scored by both models")
     if _other_tokens(report):
         out.append("the two models have different tokenisers; 'per token' counts tokens of the model before")
     if report.cross.rows:
@@ -221,7 +225,7 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
     rows = [row for row in report.cross.rows if row.cell == cell]
     if not rows:
         return ""
-    finder, other = (report.laws[side].run for side in (FINDER[cell], 1 - FINDER[cell]))
+    finder, other = (report.run_models[side].run for side in (FINDER[cell], 1 - FINDER[cell]))
     missed, within, undecided = ([row for row in rows if row.reading is reading] for reading in Reach)
     head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
     head += f" that only {finder} reached at k = {report.cross.k:,}"
@@ -249,7 +253,7 @@ def _basis(rows: Sequence[CrossSupportRow]) -> str:
 
 def _leash(report: Likelihood) -> str:
     """Both divergences in one sentence; empty where there are none."""
-    names = dict(zip(("before", "after"), (law.run for law in report.laws), strict=True))
+    names = dict(zip(("before", "after"), (run_model.run for run_model in report.run_models), strict=True))
     divergences = []
     for divergence in report.leash.divergences:
         other = names["after" if divergence.of == "before" else "before"]
@@ -261,7 +265,7 @@ def _leash(report: Likelihood) -> str:
 
 def _external_text(report: Likelihood) -> list[str]:
     """For each class of problems with external traces, which model finds them likelier, and whether that is settled."""
-    before, after = (law.run for law in report.laws)
+    before, after = (run_model.run for run_model in report.run_models)
     sentences = []
     for group in report.groups:
         if group.own or group.benchmark != ALL_BENCHMARKS or group.cell not in "ESO":
@@ -284,7 +288,7 @@ def _external_text(report: Likelihood) -> list[str]:
 
 def _tables_alone(report: Likelihood) -> list[str]:
     """The result where probabilities of whole completions are not known: the tables, and what the rest would need."""
-    before, after = (law.run for law in report.laws)
+    before, after = (run_model.run for run_model in report.run_models)
     sentences = []
     for name in dict.fromkeys(group.author for group in report.groups if group.own):
         own = [
@@ -293,7 +297,7 @@ def _tables_alone(report: Likelihood) -> list[str]:
         each = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own)
         sentences.append(f"Of the correct samples of {name}, log {after} - log {before} per token by class: {each}.")
     # The decoding is known, so something else is in the way (stop texts).
-    if all(law.known for law in report.laws):
+    if all(run_model.known for run_model in report.run_models):
         return [*sentences, f"Neither cross-support nor the length of the leash is available: {report.cross.reason}."]
     return [
         *sentences,

@@ -49,27 +49,27 @@ class ScoredSamples:
         return int(self.frame["windowed"].sum())
 
 
-def scored_samples(detail: ProblemDetail, r: int, laws: tuple[RunModel, RunModel]) -> ScoredSamples:
+def scored_samples(detail: ProblemDetail, r: int, run_models: tuple[RunModel, RunModel]) -> ScoredSamples:
     """The samples of run r that both models have scored."""
-    comparison, law, side = detail.comparison, laws[r], SIDES[r]
-    samples = scan_shards(law.folder / "samples", SAMPLES)
+    comparison, run_model, side = detail.comparison, run_models[r], SIDES[r]
+    samples = scan_shards(run_model.folder / "samples", SAMPLES)
     count = int(samples.select(pl.len()).collect(engine="streaming").item())
     other = SIDES[1 - r]
     named = comparison.counted.own[r].join(_tally_rows(comparison), on="problem").select("tally_row", problem="own")
     drawn = samples.select(*KEY, "finish", "tokens", "entropy_raw", "logprob_sampled")
     # inner joins: only samples that the other model has scored; the run's own scores may be missing, and are counted
-    scores = _scores(law, laws[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
-    both = scores.join(_scores(law, law), on=KEY, how="left")
-    judged = both.join(_judged(law, comparison, r), on=KEY, how="left")
+    scores = _scores(run_model, run_models[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
+    both = scores.join(_scores(run_model, run_model), on=KEY, how="left")
+    judged = both.join(_judged(run_model, comparison, r), on=KEY, how="left")
     judged = judged.with_columns(pl.col("judged").fill_null(False))
     frame = _with_texts(judged.collect(engine="streaming"), samples, detail)
     summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("tally_row", "index")
-    stopped = bool(law.decoding.stop)  # then the end is not scored, and nothing can be checked
+    stopped = bool(run_model.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = summed.with_columns(
         retokenised=pl.lit(False) if stopped else _retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
         unselected=_unselected(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
-        **{f"law_{name}": _law_sum(name, laws[i].decoding) for i, name in enumerate(SIDES)},
+        **{f"law_{name}": _law_sum(name, run_models[i].decoding) for i, name in enumerate(SIDES)},
     )
     return ScoredSamples(
         side=side,
@@ -128,11 +128,11 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetai
     return frame.join(texts.collect(engine="streaming"), on=KEY, how="left")
 
 
-def _scores(law: RunModel, by: RunModel) -> pl.LazyFrame:
+def _scores(run_model: RunModel, by: RunModel) -> pl.LazyFrame:
     """The stored scores of a run by one model, with columns named by the side of that model."""
-    name = scores_under(law.folder, by).name
-    there = name in scored_models(law.folder)
-    scores = scan_scores(law.folder, name) if there else pl.LazyFrame(schema=SCORES)
+    name = scores_under(run_model.folder, by).name
+    there = name in scored_models(run_model.folder)
+    scores = scan_scores(run_model.folder, name) if there else pl.LazyFrame(schema=SCORES)
     side = by.side
     return scores.select(
         *KEY,
@@ -167,9 +167,9 @@ def _tally_rows(comparison: Comparison) -> pl.DataFrame:
     )
 
 
-def _judged(law: RunModel, comparison: Comparison, r: int) -> pl.LazyFrame:
+def _judged(run_model: RunModel, comparison: Comparison, r: int) -> pl.LazyFrame:
     """Samples that have a verdict of the comparison's verifier, and whether it is correct or wrong (null: neither)."""
-    verdicts = open_run(law.folder, verifier=(comparison.before, comparison.after)[r].verifier).verdicts
+    verdicts = open_run(run_model.folder, verifier=(comparison.before, comparison.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"
     verdict = pl.col("verdict").cast(pl.String)
     read = verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value])

@@ -25,9 +25,9 @@ COLUMNS = (
     "bound on the chance that k more samples solve it, from `at least`, or ~ from .05 x estimate where eff. is "
     f"{MIN_EFFECTIVE:g} or more (95%, before problems were selected by outcome). No row shows that a chance is small."
 )
-OWN = "own: correct and drawn samples of the other run, which drew more than k."
-MATCHED = "matched: traces weighted so that all classes of an author have the same distribution of lengths."
-ALIKE = "Matching lengths does not change the differences."
+OWN_NOTE = "own: correct and drawn samples of the other run, which drew more than k."
+MATCHED_NOTE = "matched: traces weighted so that all classes of an author have the same distribution of lengths."
+ALIKE_NOTE = "Matching lengths does not change the differences."
 VISIBLE = 5e-4  # half of the last digit shown: smaller differences would print as the same number
 MEANING = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither"}
 
@@ -48,13 +48,13 @@ def show_likelihood(console: Console, report: Likelihood) -> None:
 
 def _title(report: Likelihood) -> Text:
     """The runs, classes and k; the model and decoding of each run; what was scored now."""
-    change, (before, after) = report.comparison.change, report.laws
+    change, (before, after) = report.comparison.change, report.run_models
     title = Text.assemble((f"{clean(before.run)} → {clean(after.run)}", "bold"))
     cells = ", ".join(f"{cell} {count:,}" for cell, count in report.classes.items())
     title.append(f"   {many(round(change.problems), 'problem')}, k = {change.k:,} ({cells})", style="dim")
-    for law in report.laws:
-        how = decoding_text(law.decoding) if law.known else "decoding not known"
-        title.append(f"\n  {clean(law.run)}: {clean(str(law.model))}, {how}", style="dim")
+    for run_model in report.run_models:
+        how = decoding_text(run_model.decoding) if run_model.known else "decoding not known"
+        title.append(f"\n  {clean(run_model.run)}: {clean(str(run_model.model))}, {how}", style="dim")
     if report.work.samples or report.work.traces:
         done = f"{many(report.work.samples, 'sample')} and {many(report.work.traces, 'external trace')}"
         title.append(f"\n  {done} scored now, in {duration(report.work.seconds)}", style="dim")
@@ -64,7 +64,7 @@ def _title(report: Likelihood) -> Text:
 def _perplexity(report: Likelihood) -> list[RenderableType]:
     """A table per author: perplexity under both models by class, and the log-ratio per token."""
     groups = [group for group in report.groups if group.benchmark == ALL_BENCHMARKS]
-    before, after = (clean(law.run) for law in report.laws)
+    before, after = (clean(run_model.run) for run_model in report.run_models)
     tables: list[RenderableType] = []
     for name in dict.fromkeys(author(group) for group in groups):
         of_author = [group for group in groups if author(group) == name]
@@ -80,8 +80,8 @@ def _perplexity(report: Likelihood) -> list[RenderableType]:
                 table.add_row("matched", "", "", "", "", "", amount(group.matched), style="dim")
         tables += [Text(f"\nPerplexity per token of {_kind(of_author)}, written by {name}"), table]
         if not _differs(of_author) and any(group.matched is not None for group in of_author):
-            tables.append(Text(ALIKE, style="dim"))
-    legend = [Text(MATCHED, style="dim")] if _differs(groups) else []
+            tables.append(Text(ALIKE_NOTE, style="dim"))
+    legend = [Text(MATCHED_NOTE, style="dim")] if _differs(groups) else []
     return [*tables, *legend, Text(STYLE, style="dim")] if tables else []
 
 
@@ -98,7 +98,7 @@ def _differs(groups: Sequence[TraceGroup]) -> bool:
 
 
 def _styles(report: Likelihood) -> list[RenderableType]:
-    before, after = (clean(law.run) for law in report.laws)
+    before, after = (clean(run_model.run) for run_model in report.run_models)
     tables: list[RenderableType] = []
     for name in dict.fromkeys(author(style) for style in report.styles):
         table = _table()
@@ -142,7 +142,7 @@ def _cross(report: Likelihood) -> list[RenderableType]:
             table.add_row(*_row(row, longer))
         if len(shown) > PROBLEMS_SHOWN:
             table.add_row(f"and {len(shown) - PROBLEMS_SHOWN} more (--json)")
-        parts += [Text(head), table, Text(f"{COLUMNS} {OWN}" if longer else COLUMNS, style="dim")]
+        parts += [Text(head), table, Text(f"{COLUMNS} {OWN_NOTE}" if longer else COLUMNS, style="dim")]
     if cross.both is not None:
         return [*parts, _both(report, cross.both)]
     return [*parts, Text(f"No estimate from both runs together: {clean(cross.both_reason)}.", style="yellow")]
@@ -167,13 +167,13 @@ def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
 def _both(report: Likelihood, both: BothRuns) -> Text:
     """The chance of a correct sample per run, from own samples and from both runs."""
     lines = []
-    for law in report.laws:
-        own, together = both.own[law.side], both.together[law.side]
+    for run_model in report.run_models:
+        own, together = both.own[run_model.side], both.together[run_model.side]
         values = [
             f"{value:.4f}" + ("" if np.isnan(interval.low) else f" [{interval.low:.4f}, {interval.high:.4f}]")
             for value, interval in ((own.value, own.interval), (together.value, together.interval))
         ]
-        lines.append(f"  {clean(law.run)}: {values[0]} from its own samples, {values[1]} from both runs")
+        lines.append(f"  {clean(run_model.run)}: {values[0]} from its own samples, {values[1]} from both runs")
     head = (
         f"Chance of a correct sample, mean over {many(both.problems, 'problem')}, first {both.samples:,} samples each:"
     )
@@ -188,7 +188,7 @@ def _both(report: Likelihood, both: BothRuns) -> Text:
 def _leash(report: Likelihood) -> list[RenderableType]:
     if report.leash.reason:
         return [Text(f"No KL divergence: {clean(report.leash.reason)}.", style="yellow")]
-    names = {law.side: clean(law.run) for law in report.laws}
+    names = {run_model.side: clean(run_model.run) for run_model in report.run_models}
     divergences = report.leash.divergences
     kinds = [kind for kind in (EVERY, *"PESO") if any(kind in divergence.sequence for divergence in divergences)]
     if not kinds:

@@ -164,30 +164,30 @@ NO_PROMPT = "its problem has no prompt text, or has images"
 class TraceRequest:
     """The traces as one run's model reads them: after the prompts of that run."""
 
-    law: RunModel
+    run_model: RunModel
     trace_T: tuple[Trace | None, ...]  # None: the run keeps no text of the problem, or it has images
     key_T: tuple[str, ...]
 
 
-def trace_request(law: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
+def trace_request(run_model: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
     """The traces after the prompts of a run; `own` has the run's own ids of the problems, by row.
 
     Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
     """
-    prompts = prompts_of(law.folder)
+    prompts = prompts_of(run_model.folder)
     placed = []
     for trace in traces:
         prompt, images = prompts.get(own[trace.tally_row], (None, False))
         placed.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
-    return TraceRequest(law, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
+    return TraceRequest(run_model, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
 
 
-def stored_scores(law: RunModel) -> dict[str, Sums]:
+def stored_scores(run_model: RunModel) -> dict[str, Sums]:
     """Stored scores of traces by a run's model, by the trace's key; refused if they were made differently."""
     scores: dict[str, Sums] = {}
-    rows = _lines(_file(law))
+    rows = _lines(_file(run_model))
     if rows:
-        refuse_other_scores(_file(law), law, score_differences(law, rows[0]))
+        refuse_other_scores(_file(run_model), run_model, score_differences(run_model, rows[0]))
     for row in rows:
         key, sums = row.get("trace"), row.get("sums")
         if isinstance(key, str) and isinstance(sums, dict):
@@ -198,17 +198,17 @@ def stored_scores(law: RunModel) -> dict[str, Sums]:
 
 def missing(wanted: TraceRequest) -> list[Trace]:
     """The traces that have no score yet, each once."""
-    scores = stored_scores(wanted.law)
+    scores = stored_scores(wanted.run_model)
     pairs = zip(wanted.key_T, wanted.trace_T, strict=True)
     return list({key: trace for key, trace in pairs if trace is not None and key not in scores}.values())
 
 
-def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progress: Progress) -> None:
+def score_traces(run_model: RunModel, traces: Sequence[Trace], scorer: "Scorer", progress: Progress) -> None:
     """Score traces under the model's own distribution and append the scores; a kill loses the current batch."""
-    file, done = _file(law), 0
-    with append_to_run(law.folder):
+    file, done = _file(run_model), 0
+    with append_to_run(run_model.folder):
         file.parent.mkdir(exist_ok=True)
-        _claim(file, law, scorer)
+        _claim(file, run_model, scorer)
         for part in _parts(traces):
             scored = scorer.score(part, SamplingParams())
             rows = [
@@ -225,29 +225,29 @@ def score_traces(law: RunModel, traces: Sequence[Trace], scorer: "Scorer", progr
             ]
             _append(file, rows)
             done += len(part)
-            progress(f"{law.run}: {done:,} of {len(traces):,} traces scored")
+            progress(f"{run_model.run}: {done:,} of {len(traces):,} traces scored")
 
 
 def sums_of(wanted: TraceRequest) -> list[Sums]:
     """The stored score of each trace; one without a log-probability, and with the reason, where there is none."""
-    scores = stored_scores(wanted.law)
+    scores = stored_scores(wanted.run_model)
     return [
         Sums(None, reason=NO_PROMPT) if trace is None else scores.get(key, Sums(None, reason="not scored"))
         for trace, key in zip(wanted.trace_T, wanted.key_T, strict=True)
     ]
 
 
-def _claim(file: Path, law: RunModel, scorer: "Scorer") -> None:
+def _claim(file: Path, run_model: RunModel, scorer: "Scorer") -> None:
     """Check that the file's scores are by this model as it is loaded now, and cut off a line that a kill left."""
     rows, about = _lines(file), scorer.about
     identity = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
     if not rows:
         file.unlink(missing_ok=True)
-        _append(file, [{"schema": 1, "model": str(law.model), **identity}])
+        _append(file, [{"schema": 1, "model": str(run_model.model), **identity}])
         return
     first = rows[0]
     stored = {name: first.get(name, value) for name, value in identity.items()}  # older files lack some
-    refuse_other_scores(file, law, differences(stored, identity))
+    refuse_other_scores(file, run_model, differences(stored, identity))
     text = file.read_bytes()
     if not text.endswith(b"\n"):
         whole = len(rows) > text.count(b"\n")  # only the line feed was lost: the row was read, and is kept
@@ -269,8 +269,8 @@ def _lines(file: Path) -> list[Mapping[str, object]]:
     return [row.values for row in jsonl_rows(file, SCORE_FILE, Repairs())] if file.is_file() else []
 
 
-def _file(law: RunModel) -> Path:
-    return law.folder / FOLDER / f"{folder_name(str(law.model))}.jsonl"
+def _file(run_model: RunModel) -> Path:
+    return run_model.folder / FOLDER / f"{folder_name(str(run_model.model))}.jsonl"
 
 
 def _key(trace: Trace) -> str:

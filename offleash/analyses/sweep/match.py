@@ -30,7 +30,7 @@ from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.intervals import (
-    NONE,
+    NO_INTERVAL,
     REPLICATES,
     Estimate,
     Interval,
@@ -273,10 +273,10 @@ def _slope(pilots: tuple[Pilot, ...], temperature: float) -> float:
 def _interval(temperature: float, difference_P: Float, slope: float, stratum_P: Integer) -> Interval:
     """Where the match would be with other problems (delta method): the interval of the gap, divided by the slope."""
     if not slope > 0:
-        return NONE
+        return NO_INTERVAL
     gap = mean_of(difference_P, stratum_P, -math.inf).interval
     if math.isnan(gap.low):
-        return NONE
+        return NO_INTERVAL
     low, high = temperature - gap.high / slope, temperature - gap.low / slope
     return Interval(min(temperature, low), max(temperature, high))  # a skewed interval still contains the match
 

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from offleash.analyses.theory.mechanisms import CELLS, EPSILON, SEEDS, LeashWorld, Mechanism, TheoryReport, mean
-from offleash.analyses.theory.report import METHOD_NAMES, MOST, leash_text
+from offleash.analyses.theory.report import METHOD_NAMES, PASS_K, leash_text
 from offleash.analyses.theory.statements.reweighting import simulate_tail_miss, tail_miss
 from offleash.render.export import write_figure
 from offleash.render.figure import (
@@ -29,7 +29,7 @@ from offleash.render.figure import (
 LOOK = FigureFormat(width=720, height=260)
 MEASURES: dict[str, Trace] = {
     "pass@1": ("#7c8a96", [5, 3]),
-    MOST: ("#9b5de5", [1, 0]),
+    PASS_K: ("#9b5de5", [1, 0]),
     "problems kept": ("#2383c4", [6, 2]),
     "answers kept": ("#d55e00", [2, 2]),
 }
@@ -68,8 +68,8 @@ def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
         f"{EPSILON:.3g} in the base that still are."
     )
     ends = "; ".join(
-        f"{METHOD_NAMES[cell.method]}: {MOST} {cell.before[MOST].value:.3f} to {cell.after[MOST].value:.3f}, answers "
-        f"kept {cell.after['answers kept'].value:.2f}"
+        f"{METHOD_NAMES[cell.method]}: {PASS_K} {cell.before[PASS_K].value:.3f} to {cell.after[PASS_K].value:.3f}, "
+        f"answers kept {cell.after['answers kept'].value:.2f}"
         for cell in cells
     )
     return Figure(f"mechanism-{name.replace(' ', '-')}", title, caption, ends, facets, LOOK)
@@ -89,20 +89,20 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
             }
             for cell in cells
             if cell.method == method
-            for interval in [cell.change[MOST]]
+            for interval in [cell.change[PASS_K]]
         ]
         y = alt.Y("cell:N", sort=order, title=None, axis=alt.Axis(labelLimit=200))
-        ends = [cell.change[MOST] for cell in cells]
+        ends = [cell.change[PASS_K] for cell in cells]
         reach = [min(interval.low for interval in ends) - 0.01, max(interval.high for interval in ends) + 0.01]
-        x = alt.X("value:Q", title=f"change in {MOST}", scale=alt.Scale(domain=reach, nice=False))
+        x = alt.X("value:Q", title=f"change in {PASS_K}", scale=alt.Scale(domain=reach, nice=False))
         chart = alt.Chart(data(rows))
-        low = alt.X("low:Q", title=f"change in {MOST}", scale=alt.Scale(domain=reach, nice=False))
+        low = alt.X("low:Q", title=f"change in {PASS_K}", scale=alt.Scale(domain=reach, nice=False))
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeDash=[3, 3]).encode(x=x)
         spans = chart.mark_rule(strokeWidth=2, color="#9b5de5").encode(x=low, x2="high:Q", y=y)
         points = chart.mark_point(filled=True, size=70, color="#9b5de5", opacity=1).encode(x=x, y=y)
         facets.append(sized(layered(zero, spans, points), LOOK, 150, METHOD_NAMES[method]))
-    caption = f"Change in {MOST} by training, mean over {SEEDS} worlds with 95% interval."
-    said = "; ".join(f"{cell.method} {cell.name} {cell.change[MOST].value:+.3f}" for cell in cells)
+    caption = f"Change in {PASS_K} by training, mean over {SEEDS} worlds with 95% interval."
+    said = "; ".join(f"{cell.method} {cell.name} {cell.change[PASS_K].value:+.3f}" for cell in cells)
     return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(facets), LOOK)
 
 

@@ -215,7 +215,7 @@ LARGE = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
 EXACT = Dynamics("reinforce", group=None, rate=1.0, steps=100)
-RARELY = Measurements(k_K=(1,), every=1_000)
+MEASURED_RARELY = Measurements(k_K=(1,), every=1_000)
 CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
 
 
@@ -241,7 +241,7 @@ def leash(seed: int = 0) -> LeashWorld:
     candidate = None
     for i in range(SEEDS):
         world, rng = world_of_seed(seed, i)
-        final = train(start(world, True, rng), world, RECIPES["grpo"], rng, RARELY).final
+        final = train(start(world, True, rng), world, RECIPES["grpo"], rng, MEASURED_RARELY).final
         candidate = world, final.probability_XY, i
         before, after = (
             pass_at_k(success_rates(p, world.correct_XY), (1, LARGE)) for p in (world.base_XY, candidate[1])
@@ -274,7 +274,7 @@ def leash(seed: int = 0) -> LeashWorld:
 
 def crosses(world: TheoryWorld) -> float:
     """Above 0 where expected updates of shared parameters raise pass@1 and lower pass@64, both clearly."""
-    final = train(tied(world), world, EXACT, np.random.default_rng(0), RARELY).final
+    final = train(tied(world), world, EXACT, np.random.default_rng(0), MEASURED_RARELY).final
     before, after = (
         pass_at_k(success_rates(p_XY, world.correct_XY), (1, 64)) for p_XY in (world.base_XY, final.probability_XY)
     )

@@ -32,7 +32,7 @@ from offleash.render.json import Json, encode
 
 UNRESOLVED = "not resolved"  # the interval over worlds holds 0
 TINY = 1e-9  # a smaller fall is rounding
-MOST = f"pass@{BUDGETS[-1]}"
+PASS_K = f"pass@{BUDGETS[-1]}"
 STYLES = {Ruling.HOLDS: "green", Ruling.ONLY_IF: "yellow", Ruling.FAILS: "red"}
 METHOD_NAMES = {"reinforce": "REINFORCE", "grpo": "GRPO"}
 
@@ -49,16 +49,16 @@ def show_theory(console: Console, report: TheoryReport) -> None:
 
 def finding(report: TheoryReport) -> str:
     """The answer in words, with its uncertainty."""
-    fell = [cell for cell in report.mechanisms if cell.change[MOST].high < 0]
+    fell = [cell for cell in report.mechanisms if cell.change[PASS_K].high < 0]
     later = [cell for cell in report.mechanisms if cell.matched_change.high < 0 and cell not in fell]
     stayed = [cell for cell in report.mechanisms if cell not in fell and cell not in later]
     sentences = [f"{_rulings(report)} (random worlds, seed {report.seed})."]
     if fell:
         sentences.append(
-            f"{MOST} ended significantly below the base with {_named(fell)} (95% intervals over {SEEDS} worlds)."
+            f"{PASS_K} ended significantly below the base with {_named(fell)} (95% intervals over {SEEDS} worlds)."
         )
     else:
-        sentences.append(f"{MOST} ended significantly below the base in no cell of the table.")
+        sentences.append(f"{PASS_K} ended significantly below the base in no cell of the table.")
     if later:
         sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
     if stayed:
@@ -152,7 +152,7 @@ def _example_words(example: Counterexample) -> str:
 
 def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    heads = ("", "pass@1", MOST, "fell", f"at {TARGET}", "problems kept", "answers kept")
+    heads = ("", "pass@1", PASS_K, "fell", f"at {TARGET}", "problems kept", "answers kept")
     for head in heads:
         least = max(map(len, head.split()), default=0)  # of 80 columns each gets room for its longest word
         table.add_column(head, justify="left" if not head else "right", no_wrap=not head, min_width=least)
@@ -162,7 +162,7 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
             table.add_row(
                 f" {cell.name}",
                 f"{cell.after['pass@1'].value:.2f}",
-                _plus_minus(cell.change[MOST], sign=True),
+                _plus_minus(cell.change[PASS_K], sign=True),
                 f"{cell.fell}/{SEEDS}",
                 _plus_minus(cell.matched_change, sign=True),
                 _plus_minus(cell.after["problems kept"]),
@@ -171,21 +171,21 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
     base = cells[0].before
     title = (
         f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, tabular or "
-        f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {MOST} {base[MOST].value:.3f}. Shown: "
-        f"the change in {MOST} at the end, in how many worlds it fell, and its change when pass@1 reached {TARGET}. "
-        f"Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
+        f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {PASS_K} {base[PASS_K].value:.3f}. "
+        f"Shown: the change in {PASS_K} at the end, in how many worlds it fell, and its change when pass@1 reached "
+        f"{TARGET}. Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
     )
     return Group(Text(title, style="bold"), table)
 
 
 def _effects(effects: Sequence[Effect]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("effect of", MOST, "problems kept", "answers kept"):
+    for head in ("effect of", PASS_K, "problems kept", "answers kept"):
         table.add_column(head, justify="left" if head == "effect of" else "right", no_wrap=True)
     for method in dict.fromkeys(effect.method for effect in effects):
         table.add_row(Text(METHOD_NAMES[method], style="bold"))
         for effect in (each for each in effects if each.method == method):
-            values = (_plus_minus(effect.on[what], sign=True) for what in (MOST, "problems kept", "answers kept"))
+            values = (_plus_minus(effect.on[what], sign=True) for what in (PASS_K, "problems kept", "answers kept"))
             table.add_row(f" {effect.name}", *values)
     return table
 
@@ -207,10 +207,10 @@ def _statement_document(statement: Statement, result: StatementResult) -> Json:
 
 
 def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
-    change = cell.change[MOST]
+    change = cell.change[PASS_K]
     added = {effect.name: effect.on for effect in effects if effect.method == cell.method}
     return {
-        "statement": f"{MOST} ends below the base with {METHOD_NAMES[cell.method]}, {cell.name}",
+        "statement": f"{PASS_K} ends below the base with {METHOD_NAMES[cell.method]}, {cell.name}",
         "verdict": Ruling.HOLDS if change.high < 0 else Ruling.FAILS if change.low >= 0 else UNRESOLVED,
         "evidence": f"change {change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}] over {SEEDS} worlds; it "
         f"fell in {cell.fell} of them",
@@ -225,7 +225,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
         "tilt": cell.tilt,
         "at_matched_pass_at_1": {
             **cell.matched,
-            f"change of {MOST}": cell.matched_change,
+            f"change of {PASS_K}": cell.matched_change,
             "worlds": cell.matched_seeds,
         },
         "fell": cell.fell,

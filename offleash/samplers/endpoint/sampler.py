@@ -242,8 +242,8 @@ class Endpoint:
             )
         step = ""
         if error.cause in (Cause.SLOW, Cause.LARGE):
-            time = "a larger --set timeout= or " if error.cause is Cause.SLOW else ""
-            step = f" Draw with {time}a smaller --set n= (now {self._profile.largest})."
+            longer_timeout = "a larger --set timeout= or " if error.cause is Cause.SLOW else ""
+            step = f" Draw with {longer_timeout}a smaller --set n= (now {self._profile.largest})."
         tried = "" if error.cause is Cause.LARGE else f" in {tries} tries"
         return _ProblemError(f"{where} gave no reply{tried}: {error}.{step}")
 

@@ -93,18 +93,20 @@ class Network:
         Returns:
             (rows, vocabulary), or (rows, new, vocabulary) with `every`.
         """
-        at_RT = torch.arange(cached, cached + tokens.shape[1], device=self.device)[None]
+        position_RT = torch.arange(cached, cached + tokens.shape[1], device=self.device)[None]
         if prompts is not None:
-            at_RT = at_RT + prompts.length_G[prompts.prompt_R][:, None]
+            position_RT = position_RT + prompts.length_G[prompts.prompt_R][:, None]
         else:
-            at_RT = at_RT.expand(tokens.shape[0], -1)
+            position_RT = position_RT.expand(tokens.shape[0], -1)
         self.forwarded += tokens.numel()
         with (
             torch.inference_mode(),
             attending(AttentionContext(slots.layers, start, stop, cached, prompts, self.windows)),
         ):
             keep = 0 if every else 1
-            out: Tensor = self.model(input_ids=tokens, position_ids=at_RT, use_cache=False, logits_to_keep=keep).logits
+            out: Tensor = self.model(
+                input_ids=tokens, position_ids=position_RT, use_cache=False, logits_to_keep=keep
+            ).logits
         return out if every else out[:, -1]
 
 

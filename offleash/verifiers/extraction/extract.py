@@ -18,7 +18,7 @@ from typing import NamedTuple
 from offleash.verifiers.extraction import sentences
 from offleash.verifiers.extraction.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
 
-THINK, THOUGHT = "<think>", "</think>"
+THINK_START, THINK_END = "<think>", "</think>"
 UNFINISHED = "unfinished"  # the step recorded where the text ends inside its reasoning
 LONGEST = 20_000  # characters of an answer; nothing longer is taken for one
 SHORT = 1_000  # characters of a text that can be an answer as a whole
@@ -61,11 +61,11 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
     >>> extract("<think> maybe \boxed{5}", ("boxed", "stated"))
     Extraction(answer=None, step='unfinished')
     """
-    end = text.rfind(THOUGHT) if THOUGHT in text else -1
-    start = text.rfind(THINK) if THINK in text else -1
+    end = text.rfind(THINK_END) if THINK_END in text else -1
+    start = text.rfind(THINK_START) if THINK_START in text else -1
     if start > end or (opened and end < 0):
         return Extraction(None, UNFINISHED)
-    region = SearchRegion(text[end + len(THOUGHT) :] if end >= 0 else text, end >= 0, truncated)
+    region = SearchRegion(text[end + len(THINK_END) :] if end >= 0 else text, end >= 0, truncated)
     for step in steps:
         answer = _tidy(STEPS[step](region), step)
         if answer:

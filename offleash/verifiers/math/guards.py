@@ -47,11 +47,11 @@ _STRAY = re.compile(r"[@#?~`\"]")
 _DOTS = re.compile(r"\\[lcd]?dots(?![A-Za-z])|\.\.\.|…")
 _OPEN_END = re.compile(r"(?:[-+*/^=<>]|\\(?:cdot|times|div|pm|mp|cup|cap))\s*$")
 _RELATION = re.compile(r"^\s*(<=?|>=?|\\(?:leq?|geq?|lt|gt|neq?)(?![A-Za-z]))")
-_NOON = re.compile(r"\b([ap])\.?\s?m\b", re.I)
+_AM_PM = re.compile(r"\b([ap])\.?\s?m\b", re.I)
 _MEANING = re.compile(
     r"\b(?:not|half|dozen|least|most|more|less|than|except|minus|negative|between|square root)\b", re.I
 )
-_BASE = re.compile(r"(?<=[0-9A-F])_\{?(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]{3,8})\b")
+_NUMBER_BASE = re.compile(r"(?<=[0-9A-F])_\{?(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]{3,8})\b")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
 _EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
@@ -69,7 +69,7 @@ def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: 
     units = unit(gold), unit(answer)
     if units[0] and units[1] and units[0] != units[1]:
         return f"their units differ: {units[0]} and {units[1]}"
-    halves = [[half.lower() for half in _NOON.findall(text)] for text in (gold, answer)]
+    halves = [[half.lower() for half in _AM_PM.findall(text)] for text in (gold, answer)]
     if all(halves) and halves[0] != halves[1]:
         return "one is before noon, the other after"
     disorder = misplaced(gold, answer)
@@ -103,7 +103,7 @@ def dropped(text: str) -> list[str]:
 
 def _bases(text: str) -> list[str]:
     """The bases that numerals are written in, as in `11_2` or `2A_{16}`."""
-    return sorted(_BASE.findall(text))
+    return sorted(_NUMBER_BASE.findall(text))
 
 
 def _partly_read(answer: str, value: Any) -> bool:
@@ -169,7 +169,7 @@ def _same_points(gold: re.Match[str], answer: re.Match[str]) -> bool:
 TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")
 _FONT = r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{(?:[^{}]|\{[^{}]*\})*\}(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
 UNITED = re.compile(_FONT)  # words in a formula, with the exponent of a unit
-_LAST_WORDS = re.compile(rf"(?<=[\d}}\s)!])(?:\\[,;: ]|\s)*{_FONT}\s*$")
+_TRAILING_TEXT = re.compile(rf"(?<=[\d}}\s)!])(?:\\[,;: ]|\s)*{_FONT}\s*$")
 _BARE = re.compile(
     r"^(-?[\d.,{}\\!]*\d)(?:\s*(?:km|cm|mm|dm|kg|mg|ml|mL|ft|lb|oz|yd|hr|min)(?:\^\{?[23]\}?)?|\s+[mgshlL])\s*$"
 )
@@ -184,7 +184,7 @@ UNITS = {
 
 def unitless(text: str) -> str:
     """Without the unit at its end, known by its font or after a bare number; a lone letter is a variable otherwise."""
-    return _BARE.sub(r"\1", _LAST_WORDS.sub("", text) or text)
+    return _BARE.sub(r"\1", _TRAILING_TEXT.sub("", text) or text)
 
 
 def unit(text: str) -> str:

@@ -26,7 +26,7 @@ _WORDED = re.compile(  # a number and words: "5 dollars"
     r"[A-Za-z]{2,}(?:\s+[A-Za-z]+){0,8}(?:\^\{?[23]\}?|/[a-z]+)?)\.?$"
 )
 _SPACED = re.compile(r"\s*-?\d{1,3}(?:(?:\\ |\s)\d{3})+\s*")  # thousands set apart by spaces
-_IDLE = re.compile(
+_NO_MEANING = re.compile(
     r"\\(?:left|right)(?![A-Za-z])|\\[!,;:]|(?<=[\d{}()\[\],+*/=^-])\s+(?=[\\{}()\[\],+*/=^-])"
     r"|(?<=[{}()\[\],+*/=^-])\s+(?=[\w\\])"
 )
@@ -109,7 +109,7 @@ def inside(text: str) -> str:
 
 def squeezed(text: str) -> str:
     """The text without what changes nothing in a formula: spaces around signs, sizes of brackets and fractions."""
-    text = _IDLE.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
+    text = _NO_MEANING.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
     return re.sub(r"(\\[A-Za-z]+)\s+(?=[\d\\(])", r"\1", text)
 
 

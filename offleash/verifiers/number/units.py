@@ -99,7 +99,7 @@ SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 1
 ZERO_POINTS = {"°C": Fraction("273.15"), "°F": Fraction("459.67")}  # what to add to reach absolute zero
 
 RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺"
-LOWER = str.maketrans(RAISED, "0123456789-+")
+FROM_SUPERSCRIPT = str.maketrans(RAISED, "0123456789-+")
 TEMPERATURE = re.compile(r"(?:\bdegrees? ?|\bdeg ?|°) ?(celsius|fahrenheit|[CF])\b", re.IGNORECASE)
 TOKEN = re.compile(rf"([A-Za-zµΩÅ°%]+)([{RAISED}]*)|10\^([-+]?[0-9]{{1,3}})|([*/()-])|(\s+)")
 
@@ -209,7 +209,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _exponent(raised: str) -> int:
     """An exponent in raised digits; 1 where there is none, 99 where it cannot be read, which no unit has."""
-    digits = raised.translate(LOWER)
+    digits = raised.translate(FROM_SUPERSCRIPT)
     return int(digits) if re.fullmatch(r"[-+]?[0-9]{1,2}", digits) else 1 if not digits else 99
 
 

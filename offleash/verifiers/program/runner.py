@@ -49,11 +49,11 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
     codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
     prelude = _contest()
     for index, text in enumerate(job["inputs"]):
-        given, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
+        stdin_fd, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            for fd, standard in ((given, 0), (writing, 1), (errors, 2)):
+            for fd, standard in ((stdin_fd, 0), (writing, 1), (errors, 2)):
                 os.dup2(fd, standard)
             os.closerange(3, 256)
             os.setsid()
@@ -67,7 +67,7 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         if whole_output and (code == RAISED or code < 0):
             error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
         say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
-        for fd in (given, errors, reading):
+        for fd in (stdin_fd, errors, reading):
             os.close(fd)
 
 

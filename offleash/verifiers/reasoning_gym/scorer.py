@@ -115,7 +115,7 @@ def uncredited(task: str, answer: str, entry: Entry, score: float) -> str:
     """Why a text that the scorer credits is not the answer, or nothing."""
     if score < 1 and task not in ROUNDED:
         return f"nearly the answer ({score:.4f})"
-    return AFTER[task](answer, entry) if task in AFTER else ""
+    return GUARDS_AFTER[task](answer, entry) if task in GUARDS_AFTER else ""
 
 
 def _same_word(answer: str, entry: Entry) -> str:
@@ -263,7 +263,7 @@ def _duration(answer: str, entry: Entry) -> str:
     return "" if re.fullmatch(whole, answer.strip(), re.ASCII) else "not a duration"
 
 
-AFTER: dict[str, Guard] = {
+GUARDS_AFTER: dict[str, Guard] = {
     "advanced_geometry": _pair,
     "calendar_arithmetic": _whole_number,
     "chain_sum": _plain_number,

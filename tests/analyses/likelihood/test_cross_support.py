@@ -119,7 +119,7 @@ def test_the_divergence_is_that_of_the_enumerated_laws(told: Told) -> None:
 
 def test_swapping_the_runs_swaps_found_and_lost_and_the_two_divergences(told: Told) -> None:
     found, _ = told
-    before, after = (str(law.folder) for law in found.laws)
+    before, after = (str(law.folder) for law in found.run_models)
     other = report(after, before, at=4)
     cell = {"E": "S", "S": "E"}
     numbers = {(row.problem, row.cell): (row.certain_bound, row.estimate, row.reading) for row in found.cross.rows}

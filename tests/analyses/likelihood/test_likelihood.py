@@ -144,7 +144,7 @@ def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_diff
     named, asked = ModelOverride(f"hf:{model}"), LikelihoodRequest(first=2, traces=traces)
 
     def report(given: ModelOverride, scoring: bool = True, traced: bool = True) -> Likelihood:
-        what = replace(asked, laws={"after": given}, scoring=scoring, traces=traces if traced else None)
+        what = replace(asked, overrides={"after": given}, scoring=scoring, traces=traces if traced else None)
         return likelihood(before, after, what, few)
 
     report(named)
@@ -167,7 +167,7 @@ def test_standing_scores_of_other_weights_or_settings_are_refused_with_what_diff
 
 def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, tiny: World) -> None:
     before, after = (tiny.run(tmp_path / side, side, 4) for side in SIDES)
-    lost = LikelihoodRequest(first=2, laws={"after": ModelOverride(f"hf:{tmp_path}/gone")})
+    lost = LikelihoodRequest(first=2, overrides={"after": ModelOverride(f"hf:{tmp_path}/gone")})
     with pytest.raises(OffleashError, match="gone is not a folder"):
         likelihood(before, after, lost, question(replicates=200))
     assert not scored_models(Path(before))
@@ -183,7 +183,7 @@ def test_both_models_are_looked_at_before_the_first_one_scores(tmp_path: Path, t
 def test_scores_of_another_decoding_are_never_taken_for_those_of_the_law(
     runs: tuple[str, str], told: Likelihood
 ) -> None:
-    folder, law = Path(runs[0]), told.laws[0]
+    folder, law = Path(runs[0]), told.run_models[0]
     assert scores_under(folder, law).name in scored_models(folder)
     cooler = scores_under(folder, replace(law, decoding=SamplingParams(temperature=0.5)))
     assert cooler.name not in scored_models(folder)
@@ -270,7 +270,7 @@ def test_perplexity_by_class_is_the_one_written_down_and_problems_weigh_alike(to
 
 
 def test_samples_that_were_not_read_are_neither_correct_nor_wrong(told: Likelihood) -> None:
-    for part, law in zip(told.scored, told.laws, strict=True):
+    for part, law in zip(told.scored, told.run_models, strict=True):
         verdicts = pl.read_parquet(law.folder / "verdicts" / "*" / "*.parquet").with_columns(pl.col("index").cast(int))
         joined = part.frame.with_columns(pl.col("index").cast(int)).join(verdicts, on=["problem", "index"])
         said = set(joined.select(pl.col("verdict").cast(pl.String), "correct").iter_rows())

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
 from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
-from offleash.verifiers.extraction.extract import THOUGHT
+from offleash.verifiers.extraction.extract import THINK_END
 
 # Equations of worked texts, in natural language or LaTeX: cleaned, cut into tokens, and read from their equal signs.
 #
@@ -320,7 +320,7 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
 
     Equations after the model's thinking count first: thinking tries out what the answer does not use.
     """
-    answer = text.rpartition(THOUGHT)[2]
+    answer = text.rpartition(THINK_END)[2]
     steps = steps_of(answer) or (steps_of(text) if answer != text else [])
     if not steps:
         return None

@@ -26,7 +26,7 @@ TOP_P = 0.95  # the decoding of arXiv:2507.14843
 CEILING = float("inf")
 RARELY = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
 TRAINING = Dynamics("reinforce", group=8, rate=1.0, steps=40)
-CUT = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
+TOP_P_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
 
 Start = Callable[[TheoryWorld], TabularPolicy | SharedPolicy]
 
@@ -104,7 +104,7 @@ def cut_answer_returns(world: TheoryWorld) -> float:
     if not cut_XY.any():
         return 0.0
     # A table is enough: wrong answers lose mass, the normaliser lifts the cut one, and it re-enters the nucleus.
-    final = train(tabular(world), world, CUT, np.random.default_rng(0), RARELY).final
+    final = train(tabular(world), world, TOP_P_RUN, np.random.default_rng(0), RARELY).final
     return float(np.where(cut_XY, nucleus(final.probability_XY, TOP_P), 0.0).max())
 
 
@@ -113,7 +113,7 @@ def ceiling_rise(world: TheoryWorld) -> float:
     before = _ceiling(nucleus(world.base_XY, TOP_P), world)
     if before == 1:
         return 0.0
-    final = train(tied(world), world, CUT, np.random.default_rng(0), RARELY).final
+    final = train(tied(world), world, TOP_P_RUN, np.random.default_rng(0), RARELY).final
     return _ceiling(nucleus(final.probability_XY, TOP_P), world) - before
 
 
@@ -183,8 +183,8 @@ CEILING_STATEMENT = Statement(
 DRIFT_WORLDS = 100
 DRIFT_EPSILON = 3.66e-4  # of 8,192 samples at 95%
 RATE, STEPS, LARGEST_PUSH = 1e-6, 2_000, 32_768  # a language model: see the words of the check
-TABLE = Dynamics("reinforce", group=8, rate=0.5, steps=60)
-SMALL = Dynamics("reinforce", group=None, rate=1.0, steps=150)
+GROUP_RUN = Dynamics("reinforce", group=8, rate=0.5, steps=60)
+EXACT_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=150)
 LOOSE = 0.01  # the epsilon of the search: a world of few answers has none at 3.66e-4
 
 
@@ -199,29 +199,29 @@ def check(seed: int) -> StatementResult:
     for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
-        p_XY = train(tabular(world), world, TABLE, rng, RARELY).final.probability_XY
+        p_XY = train(tabular(world), world, GROUP_RUN, rng, RARELY).final.probability_XY
         # K = 1: an advantage is within [-1, 1] and shares sum to 1, so a step moves no logit by more than the rate.
         ratio = float(np.log((p_XY / world.base_XY).max()))
-        over, drift = max(over, ratio - log_bound(TABLE.rate, TABLE.steps, 1.0)), max(drift, ratio)
+        over, drift = max(over, ratio - log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)), max(drift, ratio)
     left = search(leaves, _make, seed, TRIES)
     size = log_bound(RATE, STEPS, LARGEST_PUSH) / np.log(10)
     least = -np.log(DRIFT_EPSILON) / (2 * RATE * STEPS)
-    allowed = log_bound(TABLE.rate, TABLE.steps, 1.0)
+    allowed = log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)
     words = (
         f"the bound epsilon exp(2 eta T K) held for {DRIFT_WORLDS} trained tables (K = 1: no step moves a logit by "
         f"more than eta), where it allows a factor e^{allowed:.0f} and the largest seen was e^{drift:.1f}. At "
         f"realistic scales it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 "
         f"tokens can move the log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = "
         f"{DRIFT_EPSILON:g}; any K above {least:,.0f} allows probability 1. And the support at epsilon is not "
-        f"preserved: a correct answer rises above {LOOSE:g} within {SMALL.steps} exact steps of rate {SMALL.rate:g} in "
-        f"{left.refuting} of {left.tried} worlds"
+        f"preserved: a correct answer rises above {LOOSE:g} within {EXACT_RUN.steps} exact steps of rate "
+        f"{EXACT_RUN.rate:g} in {left.refuting} of {left.tried} worlds"
     )
     numbers = {"excess": over, "largest_drift": drift, "bound_log10": size, "vacuous_from_K": float(least)}
     numbers |= {"eta": RATE, "T": float(STEPS), "K": float(LARGEST_PUSH), "leave_epsilon": float(left.refuting)}
     examples: tuple[Counterexample, ...] = ()
     if left.smallest is not None and left.seed is not None:
         description = (
-            f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {SMALL.steps} exact steps"
+            f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {EXACT_RUN.steps} exact steps"
         )
         examples = (Counterexample(left.smallest, description, left.seed, left.value),)
     evidence = CheckEvidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
@@ -239,7 +239,7 @@ def leaves(world: TheoryWorld) -> float:
     low_XY = world.correct_XY & (world.base_XY <= LOOSE) & (world.base_XY > 0)
     if not low_XY.any():
         return 0.0
-    p_XY = train(tabular(world), world, SMALL, np.random.default_rng(0), RARELY).final.probability_XY
+    p_XY = train(tabular(world), world, EXACT_RUN, np.random.default_rng(0), RARELY).final.probability_XY
     return float(np.where(low_XY, p_XY - LOOSE, 0.0).max()) - 1e-6
 
 
