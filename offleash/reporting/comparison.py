@@ -14,7 +14,6 @@ from rich.text import Text
 
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.json_sections import comparison_json, union_section
 from offleash.comparing.sentences import MEANING, finding, input_warnings, result_warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
@@ -44,6 +43,7 @@ def document(
     """
     from offleash.analyses.entropy.entropy import entropies_of
     from offleash.analyses.entropy.report import entropy_section
+    from offleash.comparing.json_sections import comparison_json, union_section
 
     sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
     # flips and disagreements are computed on request only, so their keys are absent otherwise, not null
