@@ -64,3 +64,63 @@ def test_what_cannot_be_judged_is_refused_with_the_next_step(tmp_path: Path) -> 
     bare = tmp_path / "bare.jsonl"
     bare.write_text('{"id": "p0", "question": "q?", "response": "\\\\boxed{1}"}\n', encoding="utf-8")
     refused(offleash("compare", bare, rl, "--verifier", "math"), "'p0'", "no gold answer")
+
+
+def test_a_problem_without_gold_stays_unverified_and_is_counted(tmp_path: Path) -> None:
+    base = log(tmp_path / "base.jsonl", [["0.5", "3"], ["4", "4"]])
+    rl = log(tmp_path / "rl.jsonl", [["3", "3"], ["2/4", "4"]])
+    for path in (base, rl):
+        with path.open("a", encoding="utf-8") as file:
+            row = {"id": "p9", "question": "Nobody knows?", "gold": None, "response": "\\boxed{1}"}
+            file.write(json.dumps(row) + "\n")
+    result = offleash("compare", base, rl, "--verifier", "math", "--json").json
+    assert [result["support"][cell] for cell in "PESO"] == [0, 1, 1, 0]
+    assert all((run["problems"], run["problems_in_run"]) == (2, 3) for run in result["runs"].values())
+    assert "1 problem cannot be judged and stays unverified (first: 'p9'" in result["verified"][0]["notes"][0]
+
+
+def test_what_was_read_or_left_out_is_still_noted_when_a_log_is_judged(tmp_path: Path) -> None:
+    base = log(tmp_path / "base.jsonl", [["0.5", "3"]])
+    rl = log(tmp_path / "rl.jsonl", [["3", "3"]])
+    with base.open("a", encoding="utf-8") as file:
+        file.write('{"id": "p0", "question": "Half, 0?", "gold": "x", "resp')  # a killed run leaves half a line
+    result = offleash("compare", base, rl, "--verifier", "math", "--json").json
+    texts = [note["text"] for note in result["notes"]]
+    assert any("the last line, row 3, is cut off" in text for text in texts)
+    assert any(text.startswith("rl: rl.jsonl: read problem <- id") for text in texts)
+    assert "offleash-" not in json.dumps(result["notes"])  # no temporary folder
+
+
+def test_golds_of_a_problem_set_and_answers_that_a_tool_extracted_are_judged(tmp_path: Path) -> None:
+    golds = tmp_path / "problems.jsonl"
+    golds.write_text('{"problem_id": "p0", "question": "Half of 1?", "answer": "0.5"}\n', encoding="utf-8")
+
+    def bare(name: str, answer: str) -> Path:
+        path = tmp_path / name
+        row = {"problem_id": "p0", "question": "Half of 1?", "response": "I think, so I am.", "extracted": answer}
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        return path
+
+    words = ("--verifier", "math", "--problems", golds, "--map", "answer=extracted", "--json")
+    result = offleash("compare", bare("base.jsonl", "1/2"), bare("rl.jsonl", "2"), *words).json
+    assert [result["support"][cell] for cell in "PESO"] == [0, 0, 1, 0]
+    refused(offleash("compare", bare("a.jsonl", "1"), bare("b.jsonl", "1"), "--problems", golds), "need a verifier")
+
+
+def test_a_text_that_several_problems_of_a_set_share_takes_its_gold_by_id(tmp_path: Path) -> None:
+    golds = tmp_path / "problems.jsonl"
+    rows = [{"problem_id": name, "question": "How many?", "answer": gold} for name, gold in (("a", "1"), ("b", "2"))]
+    golds.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def bare(name: str, answers: list[str]) -> Path:
+        path = tmp_path / name
+        rows = [
+            {"problem_id": problem, "question": "How many?", "response": f"\\boxed{{{answer}}}"}
+            for problem, answer in zip("ab", answers, strict=True)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    base, rl = bare("base.jsonl", ["1", "2"]), bare("rl.jsonl", ["2", "2"])
+    result = offleash("compare", base, rl, "--verifier", "math", "--problems", golds, "--json").json
+    assert [result["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
