@@ -87,7 +87,8 @@ def notes(result: VerificationResult, kept: bool = True) -> list[str]:
     sentences = []
     if result.unjudged:
         sentences.append(
-            f"{result.unjudged:,} problems cannot be judged and stay unverified (first: {result.unjudged_reason}). "
+            f"{'1 problem' if result.unjudged == 1 else f'{result.unjudged:,} problems'} cannot be judged and "
+            f"{'stays' if result.unjudged == 1 else 'stay'} unverified (first: {result.unjudged_reason}). "
             "Take gold answers from a problem set with --problems."
         )
     if failed := result.verdicts[Verdict.FAILED.value]:
