@@ -13,8 +13,8 @@ from pathlib import Path
 # MKL and OpenBLAS read this one too where their own is not set, so one variable covers them all, and a user's
 # MKL_NUM_THREADS or OPENBLAS_NUM_THREADS still takes precedence. Polars and tokenizers (Rust) count affinity and quotas
 # themselves, and their threads steal work instead of waiting for each other at a barrier.
-OMP = "OMP_NUM_THREADS"
-FEW = 4  # CPUs: up to here one thread is right, see `thread_count`
+OMP_VARIABLE = "OMP_NUM_THREADS"
+FEW_CPUS = 4  # CPUs: up to here one thread is right, see `thread_count`
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -35,7 +35,7 @@ def thread_count(cpus: int, load: float = 0.0) -> int:
     >>> thread_count(2), thread_count(16), thread_count(16, load=0.5), thread_count(16, load=1.0)
     (1, 8, 4, 1)
     """
-    return 1 if cpus <= FEW else max(1, int(cpus * (1 - min(load, 1.0)) / 2))
+    return 1 if cpus <= FEW_CPUS else max(1, int(cpus * (1 - min(load, 1.0)) / 2))
 
 
 def usable_cpus() -> int:
@@ -76,12 +76,12 @@ def cpu_quota(groups: str, root: Path = CGROUPS) -> float:
 
 def limit_threads(environment: MutableMapping[str, str]) -> None:
     """Choose the number of threads unless the environment does; call it before NumPy is imported."""
-    if OMP not in environment:
+    if OMP_VARIABLE not in environment:
         try:
             load = os.getloadavg()[0] / (os.cpu_count() or 1)
         except OSError:  # not known on this system
             load = 0.0
-        environment[OMP] = str(thread_count(usable_cpus(), load))
+        environment[OMP_VARIABLE] = str(thread_count(usable_cpus(), load))
 
 
 def _read(file: Path) -> str:

@@ -84,9 +84,9 @@ def describe(function: Callable[..., object]) -> Declaration:
         data = next((mark for mark in marks if isinstance(mark, Data)), None)
         default = MISSING if parameter.default is parameter.empty else parameter.default
         if data is not None:
-            many = parameter.kind is parameter.VAR_POSITIONAL
+            is_variadic = parameter.kind is parameter.VAR_POSITIONAL
             required = default is MISSING and not data.metavar.startswith("[")
-            arguments.append(DataArgument(parameter.name, data, many, required))
+            arguments.append(DataArgument(parameter.name, data, is_variadic, required))
         elif flag is not None:
             options[parameter.name] = Option(parameter.name, flag, _kind_of(hint), default)
         elif (group := _group_of(hint)) is not None:
@@ -188,20 +188,20 @@ def check_options(
     declared = describe(function)
     arguments = {argument.keyword for argument in declared.arguments}
     out: dict[str, object] = {}
-    gathered: dict[str, dict[str, object]] = {}
+    group_values: dict[str, dict[str, object]] = {}
     for name, value in given.items():
         option = declared.options.get(name)
         if name in declared.groups and not (option and option.group == name and isinstance(value, str)):
             out[name] = _check_group(declared, name, value)
         elif option is not None and option.group in declared.groups:
-            gathered.setdefault(option.group, {})[name] = check_value(option, value)
+            group_values.setdefault(option.group, {})[name] = check_value(option, value)
         elif option is not None:
             out[name] = check_value(option, value)
         elif name in (*declared.python_only, *declared.forwarded, *arguments):
             out[name] = value
         else:
             raise unknown_option(declared, declared.verb, name, [*declared.options, *declared.groups], str)
-    for group, values in gathered.items():
+    for group, values in group_values.items():
         whole: Any = out.get(group)
         out[group] = declared.groups[group](**values) if whole is None else replace(whole, **values)
     for argument in declared.arguments[positional:]:
@@ -240,20 +240,22 @@ def _check_group(declared: Declaration, name: str, value: object) -> object:
 
 
 def unknown_option(
-    declared: Declaration, verb_name: str, typed: str, known: Sequence[str], spelling: Callable[[str], str]
+    declared: Declaration, verb_name: str, typed: str, known: Sequence[str], spell: Callable[[str], str]
 ) -> OffleashError:
-    """The error for an option that does not exist: with its new name, else the closest; `spelling` is as users type."""
+    """The error for an option that does not exist: with its new name, else the closest; `spell` is as users type."""
     old = typed.lstrip("-").replace("-", "_")
     new = next((new for new in RENAMED.get(old, ()) if new in declared.options and old not in declared.options), None)
     if new is not None:
-        return OffleashError(f"{verb_name} no longer has the option {typed!r}. Use {spelling(new)!r}.")
-    called = {spelling(name): name for name in known}
+        return OffleashError(f"{verb_name} no longer has the option {typed!r}. Use {spell(new)!r}.")
+    by_spelling = {spell(name): name for name in known}
     for name, option in declared.options.items():  # a flag typed as the keyword, or a keyword as the flag
-        called |= {_flag_name(name): name, option.name: name, option.name.lstrip("-"): name}
-    near = [name for name in called if len(old) > 2 and name.startswith(typed)] or get_close_matches(typed, called, n=1)
-    names = sorted(dict.fromkeys(map(spelling, known)))
+        by_spelling |= {_flag_name(name): name, option.name: name, option.name.lstrip("-"): name}
+    near = [name for name in by_spelling if len(old) > 2 and name.startswith(typed)] or get_close_matches(
+        typed, by_spelling, n=1
+    )
+    names = sorted(dict.fromkeys(map(spell, known)))
     some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    hint = f" Did you mean {spelling(called[near[0]])!r}?" if near else f" Its options: {some}."
+    hint = f" Did you mean {spell(by_spelling[near[0]])!r}?" if near else f" Its options: {some}."
     return OffleashError(f"{verb_name} has no option {typed!r}.{hint}")
 
 
@@ -313,7 +315,7 @@ def parse_value(option: Option, typed: str | Sequence[str]) -> object:
     texts = [typed] if isinstance(typed, str) else typed
     text = texts[-1]
     if option.kind in ("whole", "budget") and text != PAPER:
-        digits = text.replace(",", "") if GROUPED.fullmatch(text) else text
+        digits = text.replace(",", "") if GROUPED_DIGITS.fullmatch(text) else text
         return check_value(option, _number(option, text, digits, int))
     if option.kind == "number":
         return check_value(option, _number(option, text, text, float))
@@ -371,10 +373,10 @@ def invalid_value(option: Option, value: object, whole: object = None) -> Offlea
     elif option.kind in ("text", "texts") or value == "":
         shown = repr(value)
     typed = f"{str(value)!r} in {option.name} {whole}" if whole is not None else f"{option.name} {shown}"
-    return OffleashError(f"{option.name} takes {takes(option)}. Found {typed[:100]}{hint}")
+    return OffleashError(f"{option.name} takes {expected_text(option)}. Found {typed[:100]}{hint}")
 
 
-def takes(option: Option) -> str:
+def expected_text(option: Option) -> str:
     """Which values an option takes, in words."""
     flag = option.flag
     if flag.choices:
@@ -398,7 +400,7 @@ def takes(option: Option) -> str:
     return f"{noun}{low}{high}" + (" or 'paper'" if option.kind == "budget" else "")
 
 
-GROUPED = re.compile(r"\d{1,3}(,\d{3})+")  # 8,192
+GROUPED_DIGITS = re.compile(r"\d{1,3}(,\d{3})+")  # 8,192
 EXAMPLES = {"--map": "--map text=response", "--set": "--set dtype=bfloat16"}
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cpus import FEW, OMP, cpu_quota, limit_threads, thread_count, usable_cpus
+from offleash.cpus import FEW_CPUS, OMP_VARIABLE, cpu_quota, limit_threads, thread_count, usable_cpus
 
 
-@pytest.mark.parametrize("cpus", range(1, FEW + 1))
+@pytest.mark.parametrize("cpus", range(1, FEW_CPUS + 1))
 def test_on_few_cpus_one_thread_whatever_the_load(cpus: int) -> None:
     assert {thread_count(cpus, load) for load in (0.0, 0.5, 1.0, 9.0)} == {1}
 
@@ -55,12 +55,12 @@ def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None
 
 
 def test_what_the_environment_sets_is_never_overridden() -> None:
-    environment = {OMP: "7"}
+    environment = {OMP_VARIABLE: "7"}
     limit_threads(environment)
-    assert environment == {OMP: "7"}
+    assert environment == {OMP_VARIABLE: "7"}
     limit_threads(chosen := {"MKL_NUM_THREADS": "3"})
     assert chosen["MKL_NUM_THREADS"] == "3"
-    assert 1 <= int(chosen[OMP]) <= usable_cpus()
+    assert 1 <= int(chosen[OMP_VARIABLE]) <= usable_cpus()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")

@@ -32,11 +32,13 @@ class BudgetPlan:
     """
 
     k_K: Integer
-    least_K: Integer  # successes that make a loss significant at each budget
+    min_successes_K: Integer  # successes that make a loss significant at each budget
     chance_PK: Float  # of each problem
     samples_K: Integer  # of one run
-    until_K: Integer  # successes at which a problem would stop: those that settle it, unless --until names others
-    stopped_K: Float  # samples of one run that stops so, expected
+    stop_successes_K: (
+        Integer  # successes at which a problem would stop: those that settle it, unless --until names others
+    )
+    stopped_cost_K: Float  # samples of one run that stops so, expected
     problems: int
 
 
@@ -54,26 +56,27 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
     """
     shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
     level = (np.arange(_POINTS) + 0.5) / _POINTS
-    wins_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
-    rate_PQ: Float = np.asarray(special.betaincinv(wins_P[:, None], rest_P[:, None], level), dtype=np.float64)
+    shape_a_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
+    rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], rest_P[:, None], level), dtype=np.float64)
     problems = len(drawn_P)
     least = [smallest_certain_loss(int(k), problems) for k in k_K]
-    least_K = np.array(
+    min_successes_K = np.array(
         [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, least, strict=True)]
     )
     chance_PK = np.stack(
-        [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, least_K, strict=True)], axis=1
+        [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, min_successes_K, strict=True)],
+        axis=1,
     )
-    until_K = least_K if until is None else np.full_like(least_K, until)
-    costs = (stopped_cost(rate_PQ, int(k), int(m)) for k, m in zip(k_K, until_K, strict=True))
-    stopped_K = np.array([cost_PQ.mean(axis=1).sum() for cost_PQ in costs])
+    stop_successes_K = min_successes_K if until is None else np.full_like(min_successes_K, until)
+    costs = (stopped_cost(rate_PQ, int(k), int(m)) for k, m in zip(k_K, stop_successes_K, strict=True))
+    stopped_cost_K = np.array([cost_PQ.mean(axis=1).sum() for cost_PQ in costs])
     return BudgetPlan(
         k_K=k_K,
-        least_K=least_K,
+        min_successes_K=min_successes_K,
         chance_PK=chance_PK,
         samples_K=k_K * problems,
-        until_K=until_K,
-        stopped_K=stopped_K,
+        stop_successes_K=stop_successes_K,
+        stopped_cost_K=stopped_cost_K,
         problems=problems,
     )
 
@@ -102,7 +105,7 @@ class PilotPlan:
     run: str
     pilot: int  # samples per problem, median
     table: BudgetPlan
-    settled_K: Float  # expected number of the problems that the pilot reached, at each budget
+    expected_settled_K: Float  # expected number of the problems that the pilot reached, at each budget
     never: int  # problems the pilot did not reach: they are open at any budget
     target: float
     advised: int | None  # smallest budget that settles the target share of what the pilot reached
@@ -116,29 +119,29 @@ def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
         raise OffleashError(f"--until takes a number of successes, 1 or more; found {until}.")
     if not 0 < target < 1:
         raise OffleashError(f"--settle takes a share of the problems, above 0 and below 1; found {target}.")
-    counted = tally([run]).tally
-    drawn_P, correct_P = counted.drawn_PR[:, 0], counted.correct_PR[:, 0]
+    pilot_tally = tally([run]).tally
+    drawn_P, correct_P = pilot_tally.drawn_PR[:, 0], pilot_tally.correct_PR[:, 0]
     pilot = int(np.median(drawn_P))
     k_K = np.unique(pilot * 2 ** np.arange(GROWTH + 1))
     table = budget_plan(drawn_P, correct_P, k_K[k_K <= 1 << 20], until)
     reached_P = correct_P > 0
     if not reached_P.any():
         raise OffleashError(
-            f"The pilot {run.name!r} reached none of its {len(counted)} problems in {pilot} samples each, so nothing "
-            "can be planned from it. Draw a larger pilot, or choose easier problems."
+            f"The pilot {run.name!r} reached none of its {len(pilot_tally)} problems in {pilot} samples each, so "
+            "nothing can be planned from it. Draw a larger pilot, or choose easier problems."
         )
-    settled_K = table.chance_PK[reached_P].sum(axis=0)
-    enough = np.flatnonzero(settled_K >= target * reached_P.sum())
-    open_P = reached_P & (correct_P < table.least_K[0])
+    expected_settled_K = table.chance_PK[reached_P].sum(axis=0)
+    enough = np.flatnonzero(expected_settled_K >= target * reached_P.sum())
+    undecided_P = reached_P & (correct_P < table.min_successes_K[0])
     return PilotPlan(
         run=run.name,
         pilot=pilot,
         table=table,
-        settled_K=settled_K,
+        expected_settled_K=expected_settled_K,
         never=int((~reached_P).sum()),
         target=target,
         advised=int(table.k_K[enough[0]]) if enough.size else None,
-        open=tuple(str(name) for name in counted.problem_P[open_P]),
+        open=tuple(str(name) for name in pilot_tally.problem_P[undecided_P]),
         tokens=_tokens(run),
     )
 
@@ -170,13 +173,13 @@ def plan_document(plan: PilotPlan) -> Json:
         "budgets": [
             {
                 "k": k,
-                "settled": plan.settled_K[i],
-                "successes_needed": table.least_K[i],
+                "settled": plan.expected_settled_K[i],
+                "successes_needed": table.min_successes_K[i],
                 "samples": table.samples_K[i],
-                "until": table.until_K[i],
-                "samples_with_until": table.stopped_K[i],
+                "until": table.stop_successes_K[i],
+                "samples_with_until": table.stopped_cost_K[i],
                 "tokens": None if plan.tokens is None else plan.tokens * table.samples_K[i],
-                "tokens_with_until": None if plan.tokens is None else plan.tokens * table.stopped_K[i],
+                "tokens_with_until": None if plan.tokens is None else plan.tokens * table.stopped_cost_K[i],
             }
             for i, k in enumerate(table.k_K)
         ],
@@ -193,10 +196,10 @@ def plan_table(plan: PilotPlan) -> RenderableType:
     for i, k in enumerate(plan.table.k_K):
         row = [
             f"{k:,}{' <' if k == plan.advised else ''}",
-            f"{plan.settled_K[i]:.1f} of {plan.table.problems - plan.never}",
-            str(plan.table.least_K[i]),
+            f"{plan.expected_settled_K[i]:.1f} of {plan.table.problems - plan.never}",
+            str(plan.table.min_successes_K[i]),
             f"{plan.table.samples_K[i]:,}",
-            f"{plan.table.stopped_K[i]:,.0f}",
+            f"{plan.table.stopped_cost_K[i]:,.0f}",
         ]
         table.add_row(*row, *([f"{plan.tokens * plan.table.samples_K[i]:,.0f}"] if plan.tokens else []))
     if plan.advised:
@@ -213,5 +216,5 @@ def plan_table(plan: PilotPlan) -> RenderableType:
 
 
 def _stop(plan: PilotPlan) -> str:
-    needed = bool((plan.table.until_K == plan.table.least_K).all())
-    return "the successes needed" if needed else f"{plan.table.until_K[0]} successes, settled or not"
+    needed = bool((plan.table.stop_successes_K == plan.table.min_successes_K).all())
+    return "the successes needed" if needed else f"{plan.table.stop_successes_K[0]} successes, settled or not"

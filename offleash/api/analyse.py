@@ -267,9 +267,9 @@ def theory(
     from offleash.results.analyses import TheoryResult
 
     if figures is not None:
-        from offleash.render.output import check_place
+        from offleash.render.output import check_writable
 
-        check_place(Path(figures) / "world.svg", option="--figures")
+        check_writable(Path(figures) / "world.svg", option="--figures")
     from offleash.analyses.theory.mechanisms import examine
 
     try:

@@ -130,7 +130,7 @@ def compare(
         inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
         runs = tuple(wide.inputs)
     if named_certificates(runs, rule, question):
-        for_samples = {
+        sample_options = {
             "--at": at is not None,
             "--per": per != "problem",
             "--tau": bool(tau),
@@ -140,7 +140,7 @@ def compare(
             "--verifier": verifier is not None,
             "--report": report is not None,
         }
-        certified_settings = certified_question(question or "completion", replicates, seed, for_samples)
+        certified_settings = certified_question(question or "completion", replicates, seed, sample_options)
         certified = compare_certificates(runs, certified_settings, verdicts, before, after, progress)
         return ComparisonResult(inputs, certified=tuple(certified))
     settings = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
@@ -149,9 +149,9 @@ def compare(
 
         check_flips(settings)
     if report is not None:
-        from offleash.render.output import PAGES, check_place
+        from offleash.render.output import PAGE_SUFFIXES, check_writable
 
-        check_place(Path(report), PAGES)
+        check_writable(Path(report), PAGE_SUFFIXES)
     judged: Any = ()
     if verifier is not None:
         from offleash.loading.problem_set import load_problems
@@ -180,7 +180,7 @@ def compare(
 # report, figure and view take the options of `compare`, and each makes one thing of the comparison.
 
 
-REPORTS = ("html", "md", "latex")
+REPORT_FORMATS = ("html", "md", "latex")
 
 
 @verb
@@ -194,7 +194,7 @@ def report(
         str | None,
         Flag(
             "html (a page), md (for a pull request), latex (rows of a table). Default: by the file name.",
-            choices=REPORTS,
+            choices=REPORT_FORMATS,
         ),
     ] = None,
     intervals: Annotated[bool, Flag("In LaTeX rows, add the 95% intervals to the rates.")] = False,
@@ -221,7 +221,7 @@ def report(
       >>> page.path.name, page.format
       ('report.md', 'md')
     """
-    from offleash.render.output import check_place
+    from offleash.render.output import check_writable
     from offleash.results.comparison import ReportResult
 
     kind = _format(format, None if out is None else Path(out))
@@ -231,7 +231,7 @@ def report(
         )
     path = Path(out) if out is not None else Path("report.html") if kind == "html" else None
     if path is not None:
-        check_place(path)
+        check_writable(path)
     result = _samples(compare(*runs, progress=progress, **options))
     text = result.report_text(kind, intervals, command, progress)
     if path is not None:
@@ -307,13 +307,13 @@ def figure(
     from dataclasses import replace
 
     from offleash.render.export import kind_of
-    from offleash.render.output import check_place
+    from offleash.render.output import check_writable
 
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
     path = Path(out)
     kind_of(path)
-    check_place(path)
+    check_writable(path)
     drawn = _samples(compare(*runs, progress=progress, **options)).figure(name, width=width)
     drawn.save(path)
     return replace(drawn, path=path)

@@ -247,7 +247,7 @@ def sweep(
       >>> sorted(path.name for path in Path("runs/sweep").glob("*/*"))
       ['t0.6-p1', 't1-p1']
     """
-    from offleash.analyses.sweep.runs import USUAL, grid, split_label
+    from offleash.analyses.sweep.runs import DEFAULT_TEMPERATURES, grid, split_label
     from offleash.analyses.sweep.sweep import SweepRequest
     from offleash.analyses.sweep.sweep import sweep as run_sweep
     from offleash.results.analyses import SweepResult
@@ -257,12 +257,12 @@ def sweep(
 
     if figure is not None:
         from offleash.render.export import kind_of
-        from offleash.render.output import check_place
+        from offleash.render.output import check_writable
 
-        check_place(Path(figure), option="--figure")
+        check_writable(Path(figure), option="--figure")
         kind_of(Path(figure))
     params = sampling_params(decoding)
-    default_temperatures = (params.temperature,) if match else USUAL
+    default_temperatures = (params.temperature,) if match else DEFAULT_TEMPERATURES
     decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
     named = [split_label(text) for text in (model, after) if text is not None]
     models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)

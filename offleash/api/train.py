@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from offleash.results.analyses import TrainResult
 
 
-def needs_local(verb_name: str) -> None:
+def require_local_extra(verb_name: str) -> None:
     """Refuse a verb that trains if the libraries for it are not installed."""
-    lacking = [name for name in ("torch", "transformers", "yaml") if find_spec(name) is None]
-    if lacking:
+    missing = [name for name in ("torch", "transformers", "yaml") if find_spec(name) is None]
+    if missing:
         raise OffleashError(
-            f"offleash {verb_name} needs {lacking[0]}, which is not installed: pip install 'offleash[local]'."
+            f"offleash {verb_name} needs {missing[0]}, which is not installed: pip install 'offleash[local]'."
         )
 
 
@@ -53,7 +53,7 @@ def train(
       >>> result.steps, result.model.name
       (1, 'model')
     """
-    needs_local("train")
+    require_local_extra("train")
     from offleash.results.analyses import TrainResult
     from offleash.training.loop import train as run_training
     from offleash.training.recipe import read_recipe, recipe_of, set_by_name

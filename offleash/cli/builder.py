@@ -21,7 +21,7 @@ from offleash.signatures import DataArgument, Declaration, Option, describe, mis
 # the base of BadParameter, whether typer brings its own click or uses the one that is installed
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 JSON = "as_json"  # the keyword of --json, which no function has: results know their own JSON
-IN_PYTHON = "In Python:"  # what follows it in a docstring is for docs/api.md, not for --help
+PYTHON_EXAMPLE_HEADING = "In Python:"  # what follows it in a docstring is for docs/api.md, not for --help
 
 
 def run_command(verb: Verb, words: list[str]) -> None:
@@ -121,7 +121,7 @@ def help_text(function: Callable[..., object]) -> str:
 
     \\b on a line of its own keeps click from rewrapping what follows, so that examples keep their lines.
     """
-    text = cleandoc(function.__doc__ or "").partition(IN_PYTHON)[0].rstrip()
+    text = cleandoc(function.__doc__ or "").partition(PYTHON_EXAMPLE_HEADING)[0].rstrip()
     return text.replace("\n\nExamples:\n", "\n\n\b\nExamples:\n")
 
 
@@ -174,8 +174,8 @@ def note(option: Option) -> str:
     """What the help adds about a default: nothing if it is obvious, or if the text mentions it."""
     if option.default is MISSING:
         return " [required]"
-    in_text = "Default" in option.flag.help or "0:" in option.flag.help
-    if option.default is None or option.default in ((), {}, "") or in_text or option.kind == "switch":
+    default_in_help = "Default" in option.flag.help or "0:" in option.flag.help
+    if option.default is None or option.default in ((), {}, "") or default_in_help or option.kind == "switch":
         return ""
     value = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
     return f" [default: {f'{value:,}' if isinstance(value, int) and value > 9_999 else value}]"
@@ -203,7 +203,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         if value is not None and value not in ([], ())
     }
     with progress(as_json) as shown:
-        available = {"progress": shown, "announce": warn, "command": command_line(), "each": _each(as_json)}
+        available = {"progress": shown, "announce": warn, "command": command_line(), "each": _line_printer(as_json)}
         callbacks = {name: value for name, value in available.items() if name in declared.python_only}
         result = function(*arguments, **values, **callbacks)
     # rows of a file were printed one by one as they came; printing them again would double the output
@@ -223,7 +223,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         raise typer.Exit(1)
 
 
-def _each(as_json: bool) -> Callable[[Any], None]:
+def _line_printer(as_json: bool) -> Callable[[Any], None]:
     """What to do with each row of a file: print it with --json, else nothing (the function counts them)."""
     if not as_json:
         return lambda _: None

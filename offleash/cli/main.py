@@ -143,8 +143,8 @@ def _signals_as_interrupts() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     # a closed terminal sends SIGHUP; under nohup it is ignored, and must stay so
-    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in handled}
+    signals = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in signals}
     try:
         yield ended
     finally:

@@ -22,7 +22,7 @@ from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
 def answers(
-    runs: Sequence[Run], counted: AlignedTally, tables: Sequence[pl.DataFrame | None] | None = None
+    runs: Sequence[Run], aligned: AlignedTally, tables: Sequence[pl.DataFrame | None] | None = None
 ) -> list[Answers] | None:
     """The answers of every run, with shared codes; None when a run has none on record.
 
@@ -30,7 +30,7 @@ def answers(
     the `verdict_table` of each run by answer, where they are there already.
     """
     tables = [verdict_table(run, "answer") for run in runs] if tables is None else tables
-    frames = [_counts(table, names, counted) for table, names in zip(tables, counted.own, strict=True)]
+    frames = [_counts(table, names, aligned) for table, names in zip(tables, aligned.own, strict=True)]
     if any(frame is None or frame["answer"].null_count() == frame.height for frame in frames):
         return None
     known = [frame for frame in frames if frame is not None]
@@ -40,32 +40,32 @@ def answers(
     return [_as_arrays(frame.join(code, on="answer", how="left"), labels) for frame in known]
 
 
-def tally_of_answers(runs: Sequence[Run], counted: AlignedTally, per: Per) -> Tally:
+def tally_of_answers(runs: Sequence[Run], aligned: AlignedTally, per: Per) -> Tally:
     """A tally whose targets are the distinct correct answers (or solutions) of every problem.
 
     An answer that only one run gave is a target of both, with count 0 in the other. One that neither gave is unknown,
     so class O does not exist per answer.
     """
     column = "answer" if per is Per.ANSWER else "solution"
-    right = [_correct_counts(run, names, counted, column) for run, names in zip(runs, counted.own, strict=True)]
+    right = [_correct_counts(run, names, aligned, column) for run, names in zip(runs, aligned.own, strict=True)]
     target = pl.concat([frame.select("row", column) for frame in right]).unique().sort("row", column)
     hits = [target.join(frame, on=["row", column], how="left", maintain_order="left") for frame in right]
     correct_TR = np.stack([frame["count"].fill_null(0).to_numpy() for frame in hits], axis=1).astype(np.int64)
     # a target has the samples of its problem; first successes and counts among the first k are not kept per answer
-    whole = counted.tally.take(target["row"].to_numpy())
-    none_TR = np.full_like(correct_TR, UNKNOWN)
+    whole = aligned.tally.take(target["row"].to_numpy())
+    unknown_TR = np.full_like(correct_TR, UNKNOWN)
     label_T = target[column].to_numpy().astype(np.str_)
-    return replace(whole, correct_PR=correct_TR, head_PR=none_TR, first_PR=none_TR, per=per, target_P=label_T)
+    return replace(whole, correct_PR=correct_TR, head_PR=unknown_TR, first_PR=unknown_TR, per=per, target_P=label_T)
 
 
-def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column: str) -> pl.DataFrame:
+def _correct_counts(run: Run, names: pl.DataFrame, aligned: AlignedTally, column: str) -> pl.DataFrame:
     """Correct answers of one run with their counts: row of the tally, answer, count."""
     if run.budget.until:
         raise OffleashError(
             f"{run.name!r} stopped each problem at success {run.budget.until}, but support per {column} needs all "
             "samples of the budget; use --per problem, or draw without --until."
         )
-    frame = _counts(verdict_table(run, column), names, counted)
+    frame = _counts(verdict_table(run, column), names, aligned)
     right = None if frame is None else frame.filter(pl.col("verdict") == Verdict.CORRECT.value)
     if right is None or right[column].null_count() > 0:
         raise OffleashError(
@@ -75,11 +75,11 @@ def _correct_counts(run: Run, names: pl.DataFrame, counted: AlignedTally, column
     return right.group_by("row", column).agg(pl.col("count").sum())
 
 
-def _counts(table: pl.DataFrame | None, names: pl.DataFrame, counted: AlignedTally) -> pl.DataFrame | None:
+def _counts(table: pl.DataFrame | None, names: pl.DataFrame, aligned: AlignedTally) -> pl.DataFrame | None:
     """A run's `verdict_table` by answer, with rows of the tally for problems; unread samples have a null answer."""
     if table is None:
         return None
-    rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
+    rows = aligned.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     verified = table.filter(pl.col("verdict").is_not_null()).drop("first", "last")
     return verified.rename({"problem": "own"}).join(rows, on="own").with_columns(pl.col("row").cast(pl.Int64))
 
@@ -102,7 +102,7 @@ def _as_arrays(frame: pl.DataFrame, labels: pl.Series) -> Answers:
 # Diversity of the answers of two runs at equal numbers of samples, and the majority vote.
 
 
-VOTES = 32  # samples of a majority vote, where as many were drawn
+MAJORITY_SAMPLES = 32  # samples of a majority vote, where as many were drawn
 DRAWS = 1 << 16  # simulated votes over all problems: only their mean is reported
 
 
@@ -150,7 +150,7 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
     """
     entropy_PR, least_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
     n = int(max(1, np.median(least_P)))
-    votes = min(VOTES, tally.head)
+    votes = min(MAJORITY_SAMPLES, tally.head)
     known_P = np.asarray(~np.isnan(entropy_PR).any(axis=1))
     before, after = (
         _run_diversity(run, tally, r, n, votes, least_P >= n, _mean(entropy_PR[known_P, r]))
@@ -226,13 +226,13 @@ class MaxAtK:
     after_K: Float
 
 
-def graded(runs: Sequence[Run], counted: AlignedTally, k_K: Integer) -> MaxAtK | None:
+def graded(runs: Sequence[Run], aligned: AlignedTally, k_K: Integer) -> MaxAtK | None:
     """max@k of both runs; None when no score lies between 0 and 1, since then it is pass@k."""
     if any(run.verdicts is None or run.budget.until for run in runs) or not any(
         _has_partial_credit(run) for run in runs
     ):
         return None
-    before, after = (_mean_max_at_k(run, names, counted, k_K) for run, names in zip(runs, counted.own, strict=True))
+    before, after = (_mean_max_at_k(run, names, aligned, k_K) for run, names in zip(runs, aligned.own, strict=True))
     return MaxAtK(before, after)
 
 
@@ -243,16 +243,16 @@ def _has_partial_credit(run: Run) -> bool:
     return bool(run.verdicts.select(((score > 0) & (score < 1)).any()).collect(engine="streaming").item())
 
 
-def _mean_max_at_k(run: Run, names: pl.DataFrame, counted: AlignedTally, k_K: Integer) -> Float:
+def _mean_max_at_k(run: Run, names: pl.DataFrame, aligned: AlignedTally, k_K: Integer) -> Float:
     """max@k of one run at every budget, averaged over the problems with at least k scored samples."""
     assert run.verdicts is not None, "checked by the caller"
-    rows = counted.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
+    rows = aligned.problems.select("problem").with_row_index("row").join(names, on="problem").select("row", "own")
     scores = run.verdicts.select(pl.col("problem").alias("own"), "score").join(rows.lazy(), on="own").drop_nulls()
     graded_rows = scores.select("row", "score").collect(engine="streaming")
     row_S, score_S = graded_rows["row"].to_numpy(), graded_rows["score"].to_numpy()
     means = []
     for k in k_K:
-        value_P = max_at_k(score_S, row_S, counted.problems.height, int(k))
+        value_P = max_at_k(score_S, row_S, aligned.problems.height, int(k))
         known_P = ~np.isnan(value_P)
         means.append(value_P[known_P].mean() if known_P.any() else np.nan)
     return np.array(means)

@@ -33,24 +33,24 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
         runs: the base, then its checkpoints; at least two of these.
         at: k; None: as many samples as every problem has in every run.
     """
-    counted = tally(runs, at).tally
-    k, others = counted.head, len(runs) - 1
-    before_P = reach_PRK(counted, np.array([k]))[:, 0, 0]
+    pair_tally = tally(runs, at).tally
+    k, others = pair_tally.head, len(runs) - 1
+    before_P = reach_PRK(pair_tally, np.array([k]))[:, 0, 0]
 
     def cells(share_KR: Integer) -> tuple[float, float, float, float]:
         """P, E, S, O with these numbers of samples of each checkpoint, mean over the rows of numbers."""
-        miss_PK = np.ones((len(counted), len(share_KR)))
+        miss_PK = np.ones((len(pair_tally), len(share_KR)))
         for r in range(others):
             # checkpoints are sampled independently, so the chances of missing a problem multiply
-            miss_PK *= 1 - reach_PRK(counted, share_KR[:, r])[:, 1 + r]
+            miss_PK *= 1 - reach_PRK(pair_tally, share_KR[:, r])[:, 1 + r]
         after_P = 1 - miss_PK.mean(axis=1)
         both = float(before_P @ after_P)
         gained, lost = float(after_P.sum()) - both, float(before_P.sum()) - both
         # rounding may push an exact 0 just below it
-        return both, gained, lost, max(len(counted) - both - gained - lost, 0.0)
+        return both, gained, lost, max(len(pair_tally) - both - gained - lost, 0.0)
 
     each, equal = np.full((1, others), k), _shares(k, others)
-    return Union(k, others, len(counted), cells(each), cells(equal) if k >= others else None)
+    return Union(k, others, len(pair_tally), cells(each), cells(equal) if k >= others else None)
 
 
 def _shares(k: int, others: int) -> Integer:

@@ -15,7 +15,7 @@ from offleash.comparing.align import is_greedy, same_decoding
 from offleash.comparing.answers import Diversity, MaxAtK, answers, diversity, graded, tally_of_answers
 from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
-from offleash.comparing.per_benchmark import BenchmarkChange, CellsOf, Macro, by_benchmark, macro_mean
+from offleash.comparing.per_benchmark import BenchmarkChange, CellsFunction, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally, verdict_table
 from offleash.data.run import Run
@@ -246,7 +246,9 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided_bounds(pair: Tally, cells: CellsOf, question: Question) -> tuple[SupportChange, SupportChange] | None:
+def _undecided_bounds(
+    pair: Tally, cells: CellsFunction, question: Question
+) -> tuple[SupportChange, SupportChange] | None:
     """The table with every undecided sample wrong, and every one right; None when there are none."""
     if pair.per is not Per.PROBLEM or question.rule is not Rule.SEEN:
         return None

@@ -89,7 +89,7 @@ def evidence(
         The evidence. Per answer or solution all tests are missing: answers to one problem compete for the same samples,
         so their changes are not independent. Runs that stopped early keep the tests that their records allow.
     """
-    k, retested, no_retest = change.k, None, None
+    k, retest_result, no_retest = change.k, None, None
     if greedy and pair.per is Per.PROBLEM:
         E, S = _gains_and_losses(pair.head_PR > 0, pair.head_PR == 0)
         known = vars(_without_tests(GREEDY, None, GREEDY)) | {"E": E, "S": S, "basis": _basis(pair, k)}
@@ -97,16 +97,16 @@ def evidence(
     # a redraw at k is estimated from pass@2k of the run before, so it needs 2k of its samples
     half = int(np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE].min() // 2)
     if half >= 1:
-        retested = retest(pair, min(half, k), replicates, seed)
+        retest_result = retest(pair, min(half, k), replicates, seed)
     else:
         no_retest = f"{pair.runs[BEFORE]!r} has only one sample per problem; estimating a redraw needs two"
     if pair.per is not Per.PROBLEM:
-        dependent = (
+        tests_invalid = (
             f"{pair.per.value}s of one problem are not independent, so they are not tested; compare with the redraw"
         )
-        return _without_tests(dependent, retested, no_retest)
+        return _without_tests(tests_invalid, retest_result, no_retest)
     if (pair.until_R > 0).any():
-        return _evidence_of_stopped_runs(pair, change, retested, no_retest)
+        return _evidence_of_stopped_runs(pair, change, retest_result, no_retest)
     drawn_P2, correct_P2 = np.full_like(pair.drawn_PR, k), pair.head_PR
     # the exchange null needs a rule that depends on the count of a problem alone: in from `least`, out up to `most`
     least, most, reason = _thresholds(change.rule, k, tau, zeta)
@@ -127,7 +127,7 @@ def evidence(
         fallen=_problem_ids(pair, rows.fallen),
         risen=_problem_ids(pair, rows.risen),
         strength=strength(correct_P2),
-        retest=retested,
+        retest=retest_result,
         retest_reason=no_retest,
         confirmation=confirmation(drawn_P2, correct_P2),
         tipping={"E": tipping_rate(change.E, change.O, k), "S": tipping_rate(change.S, change.O, k)},
@@ -159,7 +159,7 @@ def _gains_and_losses(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
 
 
 def _evidence_of_stopped_runs(
-    pair: Tally, change: SupportChange, retested: Retest | None, no_retest: str | None
+    pair: Tally, change: SupportChange, retest_result: Retest | None, no_retest: str | None
 ) -> Evidence:
     """The evidence of runs that stopped at their m-th success: the table, McNemar and the lists, not the exchange null.
 
@@ -168,7 +168,7 @@ def _evidence_of_stopped_runs(
     """
     reached_P2 = (pair.first_PR >= 0) & (pair.first_PR < change.k)
     E, S = _gains_and_losses(reached_P2, ~reached_P2)
-    empty = _without_tests("runs that stop at their m-th success are not exchangeable", retested, no_retest)
+    empty = _without_tests("runs that stop at their m-th success are not exchangeable", retest_result, no_retest)
     known = vars(empty) | {
         "E": E,
         "S": S,
@@ -197,7 +197,7 @@ def _loss_p(pair: Tally, side: int, other: int) -> Float:
     return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)
 
 
-def _without_tests(reason: str, retested: Retest | None, no_retest: str | None) -> Evidence:
+def _without_tests(reason: str, retest_result: Retest | None, no_retest: str | None) -> Evidence:
     """Evidence that consists of the retest only, with the reason why nothing was tested."""
     return Evidence(
         E=None,
@@ -213,7 +213,7 @@ def _without_tests(reason: str, retested: Retest | None, no_retest: str | None) 
         fallen=(),
         risen=(),
         strength={},
-        retest=retested,
+        retest=retest_result,
         retest_reason=no_retest,
         confirmation={},
         tipping={},

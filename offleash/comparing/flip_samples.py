@@ -33,11 +33,11 @@ class SampleWindow:
     problems: pl.DataFrame  # problem (the run's own id), row, limit: the samples of smaller index are within
     rows: int
 
-    def within(self, frame: pl.LazyFrame, only: Integer | None = None) -> pl.LazyFrame:
-        """The rows of a table of this run that are within, with the row of the tally; `only` of some rows."""
+    def within(self, frame: pl.LazyFrame, row_indices: Integer | None = None) -> pl.LazyFrame:
+        """The rows of a table of this run that are within, with the row of the tally; `row_indices` of some rows."""
         kept = self.problems
-        if only is not None:
-            kept = kept.filter(pl.col("row").is_in(only.tolist()))
+        if row_indices is not None:
+            kept = kept.filter(pl.col("row").is_in(row_indices.tolist()))
             frame = frame.filter(pl.col("problem").is_in(kept["problem"].to_list()))
         return frame.join(kept.lazy(), on="problem").filter(pl.col("index") < pl.col("limit")).drop("limit")
 
@@ -145,26 +145,26 @@ def records_endings(run: Run) -> bool:
     return bool(run.samples.select(pl.col("finish").is_not_null().any()).collect(engine="streaming").item())
 
 
-def truncated_correct(window: SampleWindow, only: Integer) -> Integer:
+def truncated_correct(window: SampleWindow, row_indices: Integer) -> Integer:
     """Correct samples of the window that were cut at the token limit, of some rows; 0 elsewhere."""
-    if window.run.samples is None or not only.size:
+    if window.run.samples is None or not row_indices.size:
         return np.zeros(window.rows, dtype=np.int64)
-    right = window.within(window.verdicts.select("problem", "index", "verdict").filter(CORRECT), only)
-    both = right.select("row", "index").join(_truncated_rows(window, only), on=["row", "index"], how="semi")
+    right = window.within(window.verdicts.select("problem", "index", "verdict").filter(CORRECT), row_indices)
+    both = right.select("row", "index").join(_truncated_rows(window, row_indices), on=["row", "index"], how="semi")
     counts = both.group_by("row").agg(pl.len().cast(pl.Int64).alias("count")).collect(engine="streaming")
     return window.per_row(counts)
 
 
-def truncated_of(window: SampleWindow, only: Integer) -> pl.DataFrame:
+def truncated_of(window: SampleWindow, row_indices: Integer) -> pl.DataFrame:
     """Samples of some rows that were cut at the token limit: row, index."""
-    return _truncated_rows(window, only).collect(engine="streaming")
+    return _truncated_rows(window, row_indices).collect(engine="streaming")
 
 
-def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, only: Integer) -> pl.DataFrame:
+def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, row_indices: Integer) -> pl.DataFrame:
     """Correct and failed samples of some rows: row, index, verdict, answer, step."""
-    telling = CORRECT | (pl.col("verdict") == Verdict.FAILED.value)
+    is_decisive = CORRECT | (pl.col("verdict") == Verdict.FAILED.value)
     columns = ["row", "index", "verdict", "answer", "step"]
-    return window.within(verdicts.filter(telling), only).select(columns).collect(engine="streaming")
+    return window.within(verdicts.filter(is_decisive), row_indices).select(columns).collect(engine="streaming")
 
 
 def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
@@ -182,17 +182,19 @@ def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
 
 
 def fetch(
-    window: SampleWindow, picks: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
+    window: SampleWindow, selected: pl.DataFrame, others: Mapping[str, pl.LazyFrame]
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The picked samples with all that is known of them, by row; the only place where texts are read."""
-    wanted = picks.join(window.problems.select("problem", "row"), on="row").select("problem", "row", "index", "alike")
+    wanted = selected.join(window.problems.select("problem", "row"), on="row").select(
+        "problem", "row", "index", "alike"
+    )
     samples_to_show = wanted.join(
         _columns_at(window.verdicts, wanted, "verdict", "answer", "reason", "step"), on=_KEY, how="left"
     )
     kept = pl.LazyFrame(schema={"problem": pl.String(), "index": pl.UInt32()})
     samples = kept if window.run.samples is None else window.run.samples
     samples_to_show = samples_to_show.join(_columns_at(samples, wanted, "finish", "text"), on=_KEY, how="left")
-    views = {
+    sample_columns = {
         name: {
             (row[0], row[1]): VerifierOpinion(*map(_clip, row[2:]))
             for row in _columns_at(frame, wanted, *_OPINION_COLUMNS).rows()
@@ -202,7 +204,9 @@ def fetch(
     out: dict[int, list[DecidingSample]] = {}
     for sample in samples_to_show.sort("row", "index").iter_rows(named=True):
         key = sample["problem"], sample["index"]
-        opinions = {name: by_sample.get(key, VerifierOpinion(None, None, None)) for name, by_sample in views.items()}
+        opinions = {
+            name: by_sample.get(key, VerifierOpinion(None, None, None)) for name, by_sample in sample_columns.items()
+        }
         out.setdefault(sample["row"], []).append(_sample(window.run.name, sample, opinions))
     return {row: tuple(samples) for row, samples in out.items()}
 
@@ -216,11 +220,11 @@ def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
     return ("…" if low > 0 else "") + part + ("…" if low + width < len(text) else "")
 
 
-def _truncated_rows(window: SampleWindow, only: Integer) -> pl.LazyFrame:
+def _truncated_rows(window: SampleWindow, row_indices: Integer) -> pl.LazyFrame:
     """Samples of some rows that ended at the token limit, lazily: row, index."""
     assert window.run.samples is not None, "checked by the caller"
     ended = window.run.samples.select("problem", "index", "finish").filter(pl.col("finish") == TRUNCATED)
-    return window.within(ended, only).select("row", "index")
+    return window.within(ended, row_indices).select("row", "index")
 
 
 def _columns_at(frame: pl.LazyFrame, keys: pl.DataFrame, *columns: str) -> pl.DataFrame:

@@ -175,11 +175,15 @@ def _alternative(
     """
     seen, k = comparison.question.rule is Rule.SEEN, comparison.change.k
     if seen:
-        out_PR = np.where(judged_PR >= k, OUT, UNDETERMINED)  # a record that stopped early knows no more than this
-        state_PR = np.where(correct_PR >= 1, IN, out_PR).astype(np.int8)
+        unreached_PR = np.where(
+            judged_PR >= k, OUT, UNDETERMINED
+        )  # a record that stopped early knows no more than this
+        state_PR = np.where(correct_PR >= 1, IN, unreached_PR).astype(np.int8)
     else:
-        counted = replace(comparison.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
-        state_PR = states(counted, comparison.question.rule, k, comparison.question.tau, comparison.question.zeta)
+        alternative_tally = replace(comparison.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
+        state_PR = states(
+            alternative_tally, comparison.question.rule, k, comparison.question.tau, comparison.question.zeta
+        )
     complete_PR = np.ones_like(correct_PR, dtype=bool) if now is None else judged_PR >= now.judged_PR
     enough_PR = complete_PR | (correct_PR >= 1) if seen else complete_PR
     complete_P: Flags = np.asarray(enough_PR.all(axis=1))
@@ -216,9 +220,11 @@ def _by_verifier(
         untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
     for side, other, names in ((sides[0], sides[1], known[0] - known[1]), (sides[1], sides[0], known[1] - known[0])):
         for name in sorted(names - present) if other.judged.folder else ():
-            again = f"offleash verify {other.path} --also {name.split('@')[0]}" if "@" in name else None
+            verify_command = f"offleash verify {other.path} --also {name.split('@')[0]}" if "@" in name else None
             untried.append(
-                UntriedAlternative(f"verifier {name}", f"it judged {side.run.name} but not {other.run.name}", again)
+                UntriedAlternative(
+                    f"verifier {name}", f"it judged {side.run.name} but not {other.run.name}", verify_command
+                )
             )
     alternatives = []
     for name in shared:
@@ -245,8 +251,8 @@ def _by_step(
     steps = sorted({step for side in sides for step in side.now.by_step if step})
     if not steps:
         return []
-    loose = frozenset(steps) - set(STRICT)
-    choices = [("only strict steps", AlternativeKind.STRICT, loose)]
+    lenient_steps = frozenset(steps) - set(STRICT)
+    choices = [("only strict steps", AlternativeKind.STRICT, lenient_steps)]
     choices += [(f"without step {step}", AlternativeKind.STEP, frozenset({step})) for step in steps]
     alternatives = []
     for name, kind, left_out in choices:
@@ -305,7 +311,7 @@ def _with_failed(
 
 
 SAMPLES = 3  # deciding samples shown per problem and run
-FETCHED = 200  # problems whose deciding samples are fetched: those first on the list
+MAX_FETCHED_PROBLEMS = 200  # problems whose deciding samples are fetched: those first on the list
 GOLD = 160  # characters
 
 
@@ -383,7 +389,7 @@ def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts,
     sides = sides_of(comparison, (before, after), matched.own)
     now, alternatives, untried = alternatives_of(comparison, sides)
     listed = _review_list(comparison, now, alternatives, dict(matched.problems.select("problem", "gold").iter_rows()))
-    rows_F = np.array([row for row, _ in listed[:FETCHED]], dtype=np.int64)
+    rows_F = np.array([row for row, _ in listed[:MAX_FETCHED_PROBLEMS]], dtype=np.int64)
     seen = [_samples(side, r, now, alternatives, rows_F, shown) for r, side in enumerate(sides)]
     problems = (replace(flip, samples=seen[BEFORE].get(row, ()) + seen[AFTER].get(row, ())) for row, flip in listed)
     return Flips(
@@ -409,8 +415,8 @@ def _review_list(
         flipped = [alternative for alternative in alternatives if alternative.class_P[row] != now.class_P[row]]
         review = any(alternative.review for alternative in flipped)
         # flips that only ignoring a whole format causes say nothing about how many samples a person must read
-        considered = [alternative for alternative in flipped if alternative.review] if review else flipped
-        gap_AR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in considered]))
+        reviewed = [alternative for alternative in flipped if alternative.review] if review else flipped
+        gap_AR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in reviewed]))
         problem = str(comparison.tally.problem_P[row])
         answer = gold.get(problem)
         flip = Flip(
@@ -443,33 +449,33 @@ def _samples(
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The deciding samples of one run, by row: those that one alternative counts as correct and another does not."""
     reviewed_P = _class_changes([alternative for alternative in alternatives if alternative.review], now)
-    moved = {}
+    changed_rows = {}
     for alternative in alternatives:
         counts_P = (
             alternative.complete_P
             & (alternative.state_PR[:, r] != now.state_PR[:, r])
             & (alternative.review | ~reviewed_P)
         )
-        moved[alternative.name] = rows_F[counts_P[rows_F]]
-    only = np.unique(np.concatenate([*moved.values(), np.zeros(0, dtype=np.int64)]))
-    if side.window is None or not only.size:
+        changed_rows[alternative.name] = rows_F[counts_P[rows_F]]
+    row_indices = np.unique(np.concatenate([*changed_rows.values(), np.zeros(0, dtype=np.int64)]))
+    if side.window is None or not row_indices.size:
         return {}
     # a sample decides if one way of judging counts it as correct and the other does not
-    own = decisive_samples(side.window, side.window.verdicts, only)
+    own = decisive_samples(side.window, side.window.verdicts, row_indices)
     right, key = own.filter(CORRECT), ["row", "index"]
     deciding = []
     for alternative in alternatives:
-        here = pl.col("row").is_in(moved[alternative.name].tolist())
-        if not moved[alternative.name].size:
+        here = pl.col("row").is_in(changed_rows[alternative.name].tolist())
+        if not changed_rows[alternative.name].size:
             continue
         if alternative.kind is AlternativeKind.VERIFIER:
             theirs = decisive_samples(
-                side.window, side.judged.verdicts[alternative.verifier], moved[alternative.name]
+                side.window, side.judged.verdicts[alternative.verifier], changed_rows[alternative.name]
             ).filter(CORRECT)
             deciding += [right.filter(here).join(theirs, on=key, how="anti"), theirs.join(right, on=key, how="anti")]
         elif alternative.kind is AlternativeKind.TRUNCATED:
             deciding.append(
-                right.filter(here).join(truncated_of(side.window, moved[alternative.name]), on=key, how="semi")
+                right.filter(here).join(truncated_of(side.window, changed_rows[alternative.name]), on=key, how="semi")
             )
         elif alternative.kind is AlternativeKind.FAILED:
             deciding.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))

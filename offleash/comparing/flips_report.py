@@ -148,9 +148,9 @@ def _flip(number: int, flip: Flip, flips: Flips) -> list[RenderableType]:
     by_class: dict[str, list[str]] = {}
     for name, letter in ((name, letter) for name, letter in flip.under.items() if name in reviewed):
         by_class.setdefault("undetermined" if letter == "U" else letter, []).append(clean(name))
-    turns = "; ".join(f"{letter} ({', '.join(names)})" for letter, names in by_class.items())
+    class_texts = "; ".join(f"{letter} ({', '.join(names)})" for letter, names in by_class.items())
     gold = "" if flip.gold is None else f"   gold {flip.gold}"
-    head.append(f"   {'undetermined' if flip.now == 'U' else flip.now} → {turns}{gold}")
+    head.append(f"   {'undetermined' if flip.now == 'U' else flip.now} → {class_texts}{gold}")
     lines = [Padding(Text("\n".join(_sample(sample))), (0, 0, 0, 5), expand=False) for sample in flip.samples]
     if flip.deciding > len(flip.samples):
         lines.append(Padding(Text(f"{flip.deciding:,} samples decide it", "dim"), (0, 0, 0, 5), expand=False))

@@ -35,7 +35,7 @@ class Guessing:
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
 
 
-def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally, question: "Question") -> Guessing:
+def guessing(pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally, question: "Question") -> Guessing:
     """Test what was reached against given floors, or against floors from other problems' wrong answers.
 
     Args:
@@ -51,12 +51,12 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, counted: AlignedTally
         return _not_tested("guess floors are defined per problem; use --per problem")
     if (pair.until_R > 0).any():
         return _not_tested("the successes of a run that stopped early are not binomial, so they cannot be tested")
-    given_P = _given_floors(pair, question.guess)
-    if (given_P > 0).any():
-        return _test_against(pair, "given", np.stack([given_P, given_P], axis=1), question)
+    stated_floor_P = _given_floors(pair, question.guess)
+    if (stated_floor_P > 0).any():
+        return _test_against(pair, "given", np.stack([stated_floor_P, stated_floor_P], axis=1), question)
     if answers_R is None:
         return _not_tested("no guess floor is given (--guess RATE), and there are no answers to estimate one from")
-    floors = _problem_blind_floors(answers_R, counted)
+    floors = _problem_blind_floors(answers_R, aligned)
     tested = _test_against(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
     return tested if tested.floor is None else replace(tested, by_rank=ranks)
@@ -69,12 +69,12 @@ def _given_floors(pair: Tally, guess: float | None) -> Float:
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _problem_blind_floors(answers_R: list[Answers], counted: AlignedTally) -> list[GuessFloor]:
+def _problem_blind_floors(answers_R: list[Answers], aligned: AlignedTally) -> list[GuessFloor]:
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
-    problems = counted.problems.height
+    problems = aligned.problems.height
     # answers and gold share one coding, so that "the same answer" is equality of integers
     code = {text: number for number, text in enumerate(answers_R[0].label)}
-    gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in counted.problems["gold"]], dtype=np.int64)
+    gold_P = np.array([-1 if gold is None else code.get(gold, -1) for gold in aligned.problems["gold"]], dtype=np.int64)
     right = [(run.problem_A[run.correct_A], run.answer_A[run.correct_A]) for run in answers_R]
     accepted_problem, accepted_answer = (np.concatenate(column) for column in zip(*right, strict=True))
     return [
@@ -97,9 +97,9 @@ def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question"
     """Binomial tests of all samples drawn against the floors, and the table with guess-support as not reached."""
     # all samples are tested, not the first k: few samples cannot distinguish a floor of 1 in 1,000 from solving
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
-    guessed_PR = guess_support(p_PR, pair.correct_PR > 0)
-    above_PR = np.where((pair.head_PR > 0) & ~guessed_PR, IN, OUT).astype(np.int8)
-    sums = rule_cells(pair, above_PR, pair.head).sums(question.replicates, question.seed)
+    guessable_PR = guess_support(p_PR, pair.correct_PR > 0)
+    above_floor_PR = np.where((pair.head_PR > 0) & ~guessable_PR, IN, OUT).astype(np.int8)
+    sums = rule_cells(pair, above_floor_PR, pair.head).sums(question.replicates, question.seed)
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):
@@ -112,7 +112,7 @@ def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question"
             name: float(np.median(floors)) if len(floors) else float("nan") for name, floors in known.items()
         },
         problems={
-            name: tuple(str(problem) for problem in pair.problem_P[guessed_PR[:, r]]) for name, r in SIDES.items()
+            name: tuple(str(problem) for problem in pair.problem_P[guessable_PR[:, r]]) for name, r in SIDES.items()
         },
         without=change_at(sums, 0, pair, Rule.SEEN),
     )

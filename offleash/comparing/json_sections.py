@@ -23,7 +23,7 @@ from offleash.stats.pass_at_k import cover_at
 from offleash.stats.portfolio import Portfolio
 from offleash.stats.support_classes import epsilon
 
-COVER = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)  # success rates tau of Cover@tau, from "ever" to "almost always"
+COVER_RATES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)  # success rates tau of Cover@tau, from "ever" to "almost always"
 SIDES = {"before": 0, "after": 1}  # columns of a tally
 
 
@@ -144,7 +144,7 @@ def _cover(comparison: Comparison) -> Json:
     if (tally.until_R > 0).any():
         return {"reason": "a run stopped early, so its rates are not shares of a fixed number of samples"}
     return {
-        name: {str(tau): cover_at(tally.drawn_PR[:, r], tally.correct_PR[:, r], tau) for tau in COVER}
+        name: {str(tau): cover_at(tally.drawn_PR[:, r], tally.correct_PR[:, r], tau) for tau in COVER_RATES}
         for name, r in SIDES.items()
     }
 
@@ -273,7 +273,7 @@ def _portfolio(comparison: Comparison) -> Json:
     split = comparison.portfolio
     if split is None:
         return {"k": None, "reason": "a portfolio is defined per problem, not per answer or solution"}
-    varies = split.gain_high > split.gain_low  # False for NaN too: then there is no interval to give
+    has_interval = split.gain_high > split.gain_low  # False for NaN too: then there is no interval to give
     return {
         "k": split.k,
         "before_samples": split.best,
@@ -282,8 +282,8 @@ def _portfolio(comparison: Comparison) -> Json:
         "all_before": split.all_base,
         "all_after": split.all_rl,
         "gain": split.gain,
-        "gain_interval": [split.gain_low, split.gain_high] if varies else None,
-        "reason": None if varies else _no_gain_interval(split),
+        "gain_interval": [split.gain_low, split.gain_high] if has_interval else None,
+        "reason": None if has_interval else _no_gain_interval(split),
         "curve": _by_k(split.base_S, split.coverage_S),
     }
 
@@ -366,12 +366,12 @@ def _reasons(comparison: Comparison) -> dict[str, str | None]:
         **dict.fromkeys(("observed_E", "observed_S"), evidence.E is None),
         "mcnemar_p": evidence.mcnemar_p is None,
     }
-    reasons = {name: evidence.null_reason for name, absent in missing.items() if absent}
+    reasons = {name: evidence.null_reason for name, is_missing in missing.items() if is_missing}
     if evidence.retest is None:
         reasons["retest"] = evidence.retest_reason
     if evidence.smallest_certain_loss is None:
-        few = f"with k = {comparison.change.k} samples no loss of a single problem can be significant"
-        reasons["smallest_certain_loss"] = evidence.null_reason or few
+        too_few_samples = f"with k = {comparison.change.k} samples no loss of a single problem can be significant"
+        reasons["smallest_certain_loss"] = evidence.null_reason or too_few_samples
     if evidence.losses_at_least is None:
         rule = f"the bound is defined for the rule 'seen', not {comparison.change.rule.value!r}"
         why = evidence.bound_reason or evidence.null_reason or rule

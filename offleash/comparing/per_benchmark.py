@@ -11,7 +11,7 @@ from offleash.stats.change import SupportChange, change_at
 from offleash.stats.intervals import Interval, percentile_intervals
 from offleash.stats.support_classes import RATIOS, Cells, reach_PRK
 
-CellsOf = Callable[[Tally], Cells]
+CellsFunction = Callable[[Tally], Cells]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Macro:
 
 
 def by_benchmark(
-    pair: Tally, whole: SupportChange, cells: CellsOf, replicates: int, seed: int
+    pair: Tally, whole: SupportChange, cells: CellsFunction, replicates: int, seed: int
 ) -> tuple[BenchmarkChange, ...]:
     """The support change of each benchmark, by name.
 
@@ -56,7 +56,7 @@ def by_benchmark(
     return tuple(out)
 
 
-def macro_mean(pair: Tally, cells: CellsOf, replicates: int, seed: int) -> Macro | None:
+def macro_mean(pair: Tally, cells: CellsFunction, replicates: int, seed: int) -> Macro | None:
     """The mean of the benchmarks with intervals; None for a single benchmark, where it is the pooled value.
 
     Problems are resampled within benchmarks: the mean is about these benchmarks, not about others like them.

@@ -60,18 +60,18 @@ class ProblemDetail:
 
 def detail(comparison: Comparison) -> ProblemDetail:
     """The detail of a comparison; what takes a scan of the samples is computed on first use."""
-    counted = comparison.counted
+    aligned = comparison.counted
     significant = set(comparison.evidence.lost) | set(comparison.evidence.gained)
     return ProblemDetail(
         comparison=comparison,
-        problems=counted.problems,
-        tally=counted.tally,
+        problems=aligned.problems,
+        tally=aligned.tally,
         class_P=_classes(comparison),
-        rate_PR=_rates(counted.tally),
-        p_P=_p_of_change(counted.tally),
-        significant_P=np.isin(counted.tally.problem_P, sorted(significant))
+        rate_PR=_rates(aligned.tally),
+        p_P=_p_of_change(aligned.tally),
+        significant_P=np.isin(aligned.tally.problem_P, sorted(significant))
         if significant
-        else np.zeros(len(counted.tally), dtype=bool),
+        else np.zeros(len(aligned.tally), dtype=bool),
     )
 
 
@@ -103,9 +103,9 @@ def _p_of_change(tally: Tally) -> Float:
     if (tally.until_R > 0).any():
         return np.full(len(tally), np.nan)
     drawn_PR, correct_PR = tally.drawn_PR, tally.correct_PR
-    law = (drawn_PR.sum(axis=1), correct_PR.sum(axis=1), drawn_PR[:, AFTER])
-    low = hypergeometric_at_most(correct_PR[:, AFTER], *law)
-    high = hypergeometric_at_least(correct_PR[:, AFTER], *law)
+    hypergeometric = (drawn_PR.sum(axis=1), correct_PR.sum(axis=1), drawn_PR[:, AFTER])
+    low = hypergeometric_at_most(correct_PR[:, AFTER], *hypergeometric)
+    high = hypergeometric_at_least(correct_PR[:, AFTER], *hypergeometric)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
 
 

@@ -18,7 +18,7 @@ from offleash.errors import OffleashError
 from offleash.render.numbers import many
 
 # columns counted per problem: n drawn and judged, c correct, first and last index, rows with or without a verdict
-_COUNTED = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
+_COUNT_COLUMNS = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ def tally(
     """
     matched = match(runs)
     tables = [verdict_table(run) for run in runs] if tables is None else tables
-    counted = [
+    count_tables = [
         _in_problem_order(_counts(run, table), names, matched)
         for run, table, names in zip(runs, tables, matched.own, strict=True)
     ]
-    column = {name: np.stack([frame[name].to_numpy() for frame in counted], axis=1) for name in _COUNTED}
+    column = {name: np.stack([frame[name].to_numpy() for frame in count_tables], axis=1) for name in _COUNT_COLUMNS}
     _refuse_unusable(runs, matched, column)
     stopped_PR = column["stopped"].astype(bool)
     budget_R = np.array([_budget(run, column["n"][:, r]) for r, run in enumerate(runs)], dtype=np.int64)
@@ -102,19 +102,19 @@ def verdict_table(run: Run, *columns: str) -> pl.DataFrame | None:
 def _grouped(verdicts: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     index = pl.col("index").cast(pl.Int64)
     count = pl.len().cast(pl.Int64).alias("count")
-    grouped = verdicts.group_by("problem", *columns, "verdict").agg(
+    verdict_counts = verdicts.group_by("problem", *columns, "verdict").agg(
         count, index.min().alias("first"), index.max().alias("last")
     )
-    return grouped.collect(engine="streaming")
+    return verdict_counts.collect(engine="streaming")
 
 
 def _counts(run: Run, table: pl.DataFrame | None) -> pl.DataFrame:
-    """Counts of every problem of a run, from its `verdict_table`: its own id and the columns of _COUNTED."""
+    """Counts of every problem of a run, from its `verdict_table`: its own id and the columns of _COUNT_COLUMNS."""
     if run.verdicts is None:
         assert run.counts is not None, "a run has verdicts or counts"
-        zero, none = pl.lit(0, pl.Int64), pl.lit(UNKNOWN, pl.Int64)
+        zero, unknown_count = pl.lit(0, pl.Int64), pl.lit(UNKNOWN, pl.Int64)
         zeros = [zero.alias(name) for name in ("unread", "failed", "unverified", "truncated", "stopped")]
-        unknown = [none.alias("first"), none.alias("last"), pl.col("n").alias("rows")]
+        unknown = [unknown_count.alias("first"), unknown_count.alias("last"), pl.col("n").alias("rows")]
         return run.counts.with_columns(*zeros, *unknown)
     counts = _count_until_stop(run) if table is None else _count_verdicts(table)
     truncated = pl.lit(0, pl.Int64).alias("truncated")
@@ -137,9 +137,9 @@ def _count_samples(run: Run, counts: pl.DataFrame) -> pl.DataFrame:
     size = [pl.len().cast(pl.Int64).alias("samples"), (pl.col("index").max().cast(pl.Int64) + 1).alias("end")]
     samples = run.samples.join(counts.lazy().select("problem", "last"), on="problem", how="left")
     kept = samples.group_by("problem").agg(cut, *size).collect(engine="streaming")
-    twice = kept.filter(pl.col("samples") > pl.col("end"))
-    if twice.height:
-        problem, _, rows, end = twice.row(0)
+    duplicated = kept.filter(pl.col("samples") > pl.col("end"))
+    if duplicated.height:
+        problem, _, rows, end = duplicated.row(0)
         raise _duplicates(run, problem, rows, end)
     return kept.drop("end")
 
@@ -187,11 +187,13 @@ def _count_until_stop(run: Run) -> pl.DataFrame:
     record = ordered.filter(pl.col("hits") - hit < run.budget.until)
     # samples after the last judged one may still be waiting; one before it would shift where the record stops
     judged = pl.col("index").filter(pl.col("verdict").is_not_null()).max().over("problem")
-    holes = record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
-    if holes.height:
+    unverified_gaps = (
+        record.filter(pl.col("verdict").is_null() & (pl.col("index") < judged)).select("problem").unique().collect()
+    )
+    if unverified_gaps.height:
         raise OffleashError(
-            f"{run.name!r}: problem {holes['problem'][0]!r} has a sample without a verdict among judged ones, so "
-            "where it stopped is unknown. Judge it with `offleash verify`."
+            f"{run.name!r}: problem {unverified_gaps['problem'][0]!r} has a sample without a verdict among judged "
+            "ones, so where it stopped is unknown. Judge it with `offleash verify`."
         )
     counts = _count_verdicts(_grouped(record))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
@@ -202,7 +204,7 @@ def _in_problem_order(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignm
     renamed = counts.rename({"problem": "own"}).join(names, on="own").drop("own")
     out = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
     return out.with_columns(pl.col("first", "last").fill_null(UNKNOWN)).with_columns(
-        pl.col(name).fill_null(0).cast(pl.Int64) for name in _COUNTED
+        pl.col(name).fill_null(0).cast(pl.Int64) for name in _COUNT_COLUMNS
     )
 
 
@@ -210,9 +212,9 @@ def _refuse_unusable(runs: Sequence[Run], matched: Alignment, column: dict[str, 
     """Refuse samples that are there twice, which would count one success as two, and runs without any verdict."""
     drawn_PR, unverified_PR = column["n"], column["unverified"]
     for r, run in enumerate(runs):
-        twice_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
-        if twice_P.any():
-            row = int(twice_P.argmax())
+        duplicated_P = (column["last"][:, r] >= 0) & (column["rows"][:, r] > column["last"][:, r] + 1)
+        if duplicated_P.any():
+            row = int(duplicated_P.argmax())
             raise _duplicates(run, matched.problems["problem"][row], column["rows"][row, r], column["last"][row, r] + 1)
         if drawn_PR[:, r].sum() == 0 and unverified_PR[:, r].sum() > 0:
             step = run.unverified_hint or "Judge them: offleash verify RUN, or compare with --verifier NAME."
@@ -248,35 +250,36 @@ def _common_budget(
     ]
     if at is not None and at < 1:
         raise OffleashError(f"k is a number of samples, at least 1; found --at {at}.")
-    least_P = have_PR.min(axis=1)  # what a problem has in the run that has fewest
+    min_drawn_P = have_PR.min(axis=1)  # what a problem has in the run that has fewest
     if at is None:
-        drawn = least_P[least_P > 0]
+        drawn = min_drawn_P[min_drawn_P > 0]
         if not drawn.size:
             raise OffleashError(
                 "No problem has a verified sample in every run. Judge the samples: offleash verify RUN."
             )
-        head, keep_P = int(drawn.min()), least_P > 0
+        head, keep_P = int(drawn.min()), min_drawn_P > 0
     else:
-        head, keep_P = at, least_P >= at
+        head, keep_P = at, min_drawn_P >= at
         if not keep_P.any():
             raise OffleashError(
-                f"No problem has {at} samples in every run (the most is {least_P.max(initial=0)}); use a smaller --at."
+                f"No problem has {at} samples in every run (the most is {min_drawn_P.max(initial=0)}); use a "
+                "smaller --at."
             )
     if (~keep_P).any():
         why = "no verified sample" if at is None else f"fewer than {at} samples"
         notes.append(Note(f"problems with {why} in some run were left out", int((~keep_P).sum()), left_out=True))
     # one problem with few samples limits k for all; the note says what it would cost to leave such problems out
-    usual = int(np.median(least_P[keep_P]))
+    usual = int(np.median(min_drawn_P[keep_P]))
     if at is None and usual > head:
-        few = int((least_P[keep_P] < usual).sum())
+        problems_below = int((min_drawn_P[keep_P] < usual).sum())
         cut = f"k is limited to {head}, the fewest samples of any problem"
-        notes.append(Note(f"{cut}; --at {usual} would leave out {many(few, 'problem')} instead"))
+        notes.append(Note(f"{cut}; --at {usual} would leave out {many(problems_below, 'problem')} instead"))
     elif at is None and have_PR[keep_P].max() > head:
         most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
-        drawn_text = ", ".join(f"{name} {n}" for name, n in most.items())
+        budgets_text = ", ".join(f"{name} {n}" for name, n in most.items())
         if len(set(most.values())) > 1:
             notes.append(
-                Note(f"budgets differ ({drawn_text}); k is limited to {head}, since more samples reach more problems")
+                Note(f"budgets differ ({budgets_text}); k is limited to {head}, since more samples reach more problems")
             )
         else:
             notes.append(Note(f"k is limited to {head}, the fewest samples of any problem"))

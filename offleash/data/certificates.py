@@ -216,10 +216,10 @@ def joined(name: str, certificates: list[Certificate]) -> Certificate:
     if len(certificates) == 1:
         return certificates[0]
     problems = pl.concat([certificate.problems for certificate in certificates])
-    twice = problems.filter(pl.col("problem").is_duplicated())
-    if twice.height:
+    duplicated = problems.filter(pl.col("problem").is_duplicated())
+    if duplicated.height:
         raise OffleashError(
-            f"{name!r}: problem {twice['problem'][0]!r} is in two of the certificates. Give only one of them."
+            f"{name!r}: problem {duplicated['problem'][0]!r} is in two of the certificates. Give only one of them."
         )
     _same(name, "model", (certificate.terms.origin.model for certificate in certificates))
     _same(name, "vocabulary", (certificate.terms.vocabulary for certificate in certificates))

@@ -20,7 +20,7 @@ HASHED = ("choices", "images", "tests", "context")
 CONTENT = ("hash", "gold_key", *(f"{name}_hash" for name in HASHED))  # what is compared: see `with_content`
 
 # "#### 72" of GSM8K, \boxed{72}, $72$: one gold answer as several tools keep it.
-_MARKED = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+_HASH_ANSWER = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
 _BOXED = re.compile(r"\\boxed\s*\{(.*)\}", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?|[+-]?\d+(\.\d+)?")
 
@@ -73,8 +73,8 @@ def gold_key(gold: str | None) -> str | None:
     if gold is None:
         return None
     text = gold.strip()
-    if marked := _MARKED.search(text):
-        text = marked[1]
+    if hash_answer := _HASH_ANSWER.search(text):
+        text = hash_answer[1]
     text = text.strip("$ \n\t")
     if boxed := _BOXED.fullmatch(text):
         text = boxed[1].strip()

@@ -51,7 +51,7 @@ def encoded(value: object) -> Json:
             return _tagged(type(value).__name__, value.isoformat())
         case timedelta():
             return _tagged("timedelta", [value.days, value.seconds, value.microseconds])
-    return _foreign(value)
+    return _library_value_json(value)
 
 
 def decoded(value: Json) -> object:
@@ -72,7 +72,7 @@ def _tagged(kind: str, content: Json) -> Json:
     return {TAG: kind, "of": content}
 
 
-def _foreign(value: object) -> Json:
+def _library_value_json(value: object) -> Json:
     """NumPy's scalars and arrays, known by their methods: this file imports no library."""
     if type(value).__module__.partition(".")[0] == "numpy":
         plain = getattr(value, "tolist", None)

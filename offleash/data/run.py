@@ -103,7 +103,7 @@ FIELD_TYPES: dict[str, Callable[[object], bool]] = {
     "true or false": lambda value: isinstance(value, bool),
 }
 BUDGET = dict.fromkeys(("k", "until"), "an integer or null")
-DRAW = {
+DRAW_FIELDS = {
     **dict.fromkeys(("model", "key", "prompts"), "a string"),
     "seed": "an integer",
     "thinking": "true or false",
@@ -115,7 +115,7 @@ DECODING = {
     "stop": "a list of strings",
 }
 CHUNKS = dict.fromkeys(("first", "growth", "largest"), "a number")
-NESTED = {"decoding": DECODING, "chunks": CHUNKS}  # sections of `draw`
+NESTED_SECTIONS = {"decoding": DECODING, "chunks": CHUNKS}  # sections of `draw`
 
 
 def write_facts(
@@ -181,10 +181,10 @@ def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
         return None
     names = [field.name for field in fields(Origin)]
     known = section if isinstance(section, dict) else {}
-    if not known.keys() >= set(names) or not all(isinstance(known[name], dict) for name in ("about", *NESTED)):
+    if not known.keys() >= set(names) or not all(isinstance(known[name], dict) for name in ("about", *NESTED_SECTIONS)):
         raise OffleashError(f"{path / RUN_FILE} is damaged: settings are missing from its section 'draw'. Restore it.")
-    _check(path, "draw", known, DRAW)
-    for name, types in NESTED.items():
+    _check(path, "draw", known, DRAW_FIELDS)
+    for name, types in NESTED_SECTIONS.items():
         _check(path, f"draw.{name}", known[name], types)
     return Origin(**{name: known[name] for name in names})
 

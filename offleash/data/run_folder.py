@@ -41,7 +41,7 @@ from offleash.data.shards import (
     write_atomically,
 )
 from offleash.data.tables import SAMPLES, VERDICTS, as_problems
-from offleash.data.verdict import STORED_AS
+from offleash.data.verdict import STORED_VERIFIER_NAMES
 from offleash.errors import OffleashError, unknown
 
 __all__ = [
@@ -246,7 +246,7 @@ def _verifier(path: Path, wanted: str | None) -> str | None:
     known = verifiers(path)
     names = {name.partition("@")[0] for name in known if "@" in name}
     if wanted is not None:
-        exact = folder_name(STORED_AS.get(wanted, wanted))
+        exact = folder_name(STORED_VERIFIER_NAMES.get(wanted, wanted))
         versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
         if not versions:
             raise unknown("verifier with verdicts in " + str(path), wanted, names.union(known))

@@ -14,7 +14,7 @@ import polars as pl
 
 from offleash.data.run import WRITING
 from offleash.data.run_folder import folder_name
-from offleash.data.shards import SHARD, read_beside, scan_shards, write_beside
+from offleash.data.shards import SHARD, read_sidecar, scan_shards, write_sidecar
 from offleash.errors import OffleashError
 
 SCORES: dict[str, pl.DataType] = {
@@ -28,7 +28,7 @@ SCORES: dict[str, pl.DataType] = {
     "windows": pl.UInt32(),  # 1: read whole; more: longer than the model's context, read in so many parts
     "reason": pl.String(),  # why there are no sums
 }
-SCORES_FOLDER, ABOUT = "scores", "about.json"
+SCORES_FOLDER, ABOUT_FILE = "scores", "about.json"
 NAMED = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
 LARGEST = 700.0  # what exp can take
 
@@ -43,7 +43,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Sums:
+class ScoredSample:
     """What a model says of a trace; sums over its tokens, None where there are none and `reason` says why."""
 
     tokens: int | None
@@ -80,23 +80,23 @@ def scores_folder(run: Path, name: str) -> Path:
 
 def scores_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The scores of a shard of samples; None where there are none yet."""
-    return read_beside(scores_folder(run, name) / shard, SCORES, f"score {run} again")
+    return read_sidecar(scores_folder(run, name) / shard, SCORES, f"score {run} again")
 
 
 def write_scores(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     """The scores of a shard of samples, under its name; written whole."""
-    write_beside(scores_folder(run, name) / shard, frame, SCORES)
+    write_sidecar(scores_folder(run, name) / shard, frame, SCORES)
 
 
 def read_about(run: Path, name: str) -> dict[str, object] | None:
     """What the scores under a name were made with; None where there are none."""
-    file = scores_folder(run, name) / ABOUT
+    file = scores_folder(run, name) / ABOUT_FILE
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if any(file.parent.glob(SHARD)):
             raise OffleashError(
-                f"{file.parent} has scores but no {ABOUT}, so it is unknown which model computed them. Delete the "
+                f"{file.parent} has scores but no {ABOUT_FILE}, so it is unknown which model computed them. Delete the "
                 "folder and score again."
             ) from None
         return None
@@ -109,7 +109,7 @@ def read_about(run: Path, name: str) -> dict[str, object] | None:
 
 def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
     """Note what the scores under a name are made with, before the first of them."""
-    file = scores_folder(run, name) / ABOUT
+    file = scores_folder(run, name) / ABOUT_FILE
     temporary = file.with_name(file.name + WRITING)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -164,10 +164,10 @@ POSITIONS: dict[str, pl.DataType] = {
 }
 START, END = "start", "end"  # tokens from the start or the end: 0, 1, ..., 15, then 16 to 31, 32 to 63, ...
 TENTH = "tenth"  # of the text: 0 to 9
-HEIGHT = "height"  # entropy of the token, in steps of STEP
+HEIGHT = "height"  # entropy of the token, in steps of ENTROPY_STEP
 SAMPLES = "samples"  # how many samples were read: bin 0
-STEP = 0.1  # nats
-SINGLE = 16  # tokens that have a bin of their own
+ENTROPY_STEP = 0.1  # nats
+SINGLE_TOKEN_BINS = 16  # tokens that have a bin of their own
 POSITIONS_FOLDER = "positions"
 
 
@@ -187,12 +187,12 @@ def has_positions(run: Path, name: str) -> bool:
 def positions_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The positions of a shard of samples; None where there are none, or they cannot be read."""
     try:
-        return read_beside(positions_folder(run, name) / shard, POSITIONS, "score again")
+        return read_sidecar(positions_folder(run, name) / shard, POSITIONS, "score again")
     except OffleashError:  # they are made again from the same samples
         return None
 
 
 def write_positions(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     """The positions of a shard of samples, under its name; written whole."""
-    summed = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
-    write_beside(positions_folder(run, name) / shard, summed, POSITIONS, ("problem", "kind", "bin"))
+    bin_sums = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
+    write_sidecar(positions_folder(run, name) / shard, bin_sums, POSITIONS, ("problem", "kind", "bin"))

@@ -19,13 +19,13 @@ from offleash.errors import OffleashError
 SHARD = "*.parquet"
 CHECKSUMS = "checksums.jsonl"
 ADDED_COLUMNS = ("reason", "windows")  # columns that older runs lack
-BLOCK = 1 << 22
+READ_BLOCK = 1 << 22
 # what reading a damaged file can raise: the Parquet reader panics on some bytes
 DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 @dataclass(frozen=True)
-class Seal:
+class ShardChecksum:
     """What was noted of a shard when it was written."""
 
     blake2b: str
@@ -37,12 +37,12 @@ def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType],
     folder.mkdir(parents=True, exist_ok=True)
     names = [file.stem for file in folder.glob(SHARD)]
     if sealed:
-        names += [Path(name).stem for name in seals(folder)]
+        names += [Path(name).stem for name in shard_checksums(folder)]
     last = max((int(name) for name in names if name.isdigit()), default=-1)
     file = folder / f"{last + 1:06d}.parquet"
     write_atomically(file, as_table(frame, schema).sort("problem", "index"))
     if sealed:
-        _seal(file, frame.height)
+        _record_checksum(file, frame.height)
     return file.name
 
 
@@ -82,7 +82,7 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
     try:
         columns = pl.read_parquet_schema(file)
     except DAMAGE as error:
-        raise damaged(file, error) from None
+        raise damaged_shard_error(file, error) from None
     missing = [column for column in schema if column not in columns and column not in ADDED_COLUMNS]
     if missing:
         raise OffleashError(f"{file} lacks the columns {missing}. It was not written by this version of offleash.")
@@ -94,39 +94,39 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
         )
 
 
-def damaged(file: Path, error: BaseException) -> OffleashError:
+def damaged_shard_error(file: Path, error: BaseException) -> OffleashError:
     """What to say of a shard that cannot be read."""
-    again = "draw (or import) again to add what is missing" if file.parent.name == "samples" else "command again"
+    redo_text = "draw (or import) again to add what is missing" if file.parent.name == "samples" else "command again"
     return OffleashError(
-        f"{file} is damaged or truncated ({first_line(error)}). Restore it, or rm {file} and run the same {again}."
+        f"{file} is damaged or truncated ({first_line(error)}). Restore it, or rm {file} and run the same {redo_text}."
     )
 
 
-def seals(folder: Path) -> dict[str, Seal]:
+def shard_checksums(folder: Path) -> dict[str, ShardChecksum]:
     """What was noted of every shard of a folder when it was written; a line that a kill cut off is no note."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
-    noted = {}
+    checksums = {}
     for line in lines:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             row = json.loads(line)
-            noted[str(row["shard"])] = Seal(str(row["blake2b"]), int(row["rows"]))
-    return noted
+            checksums[str(row["shard"])] = ShardChecksum(str(row["blake2b"]), int(row["rows"]))
+    return checksums
 
 
 def mark_missing_shards(folder: Path) -> None:
     """Note of every shard that is gone that it holds nothing: its name stays taken."""
-    for name, seal in seals(folder).items():
+    for name, seal in shard_checksums(folder).items():
         if seal.rows and not (folder / name).is_file():
-            _note(folder, {"shard": name, "blake2b": "", "rows": 0})
+            _append_note(folder, {"shard": name, "blake2b": "", "rows": 0})
 
 
 def checksum(file: Path) -> str:
     whole = blake2b(digest_size=16)
     with file.open("rb") as opened:
-        while block := opened.read(BLOCK):
+        while block := opened.read(READ_BLOCK):
             whole.update(block)
     return whole.hexdigest()
 
@@ -135,12 +135,12 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _seal(file: Path, rows: int) -> None:
+def _record_checksum(file: Path, rows: int) -> None:
     """Note a shard's checksum, after it has its name: a kill in between leaves a good shard that is not sealed."""
-    _note(file.parent, {"shard": file.name, "blake2b": checksum(file), "rows": rows})
+    _append_note(file.parent, {"shard": file.name, "blake2b": checksum(file), "rows": rows})
 
 
-def _note(folder: Path, row: dict[str, str | int]) -> None:
+def _append_note(folder: Path, row: dict[str, str | int]) -> None:
     notes = folder / CHECKSUMS
     line = json.dumps(row) + "\n"
     try:
@@ -161,20 +161,20 @@ def _note(folder: Path, row: dict[str, str | int]) -> None:
 KEY = ("problem", "index")
 
 
-def read_beside(file: Path, schema: dict[str, pl.DataType], again: str) -> pl.DataFrame | None:
-    """What stands beside one shard; None where there is nothing yet. `again` says how a damaged one is made anew."""
+def read_sidecar(file: Path, schema: dict[str, pl.DataType], redo_text: str) -> pl.DataFrame | None:
+    """What stands beside one shard; None where there is nothing yet. `redo_text` says how to remake a damaged one."""
     if not file.is_file():
         return None
     try:
         check_schema(file, schema)
         return as_table(pl.read_parquet(file), schema)
     except DAMAGE as error:
-        raise OffleashError(f"{file} is damaged ({first_line(error)}). Delete it and {again}.") from None
+        raise OffleashError(f"{file} is damaged ({first_line(error)}). Delete it and {redo_text}.") from None
     except OffleashError as error:
-        raise OffleashError(f"{str(error).partition('. ')[0]}. Delete it and {again}.") from None
+        raise OffleashError(f"{str(error).partition('. ')[0]}. Delete it and {redo_text}.") from None
 
 
-def write_beside(file: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], key: Sequence[str] = KEY) -> None:
+def write_sidecar(file: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], key: Sequence[str] = KEY) -> None:
     """Write what stands beside one shard, whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, as_table(frame, schema).sort(key))

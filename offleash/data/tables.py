@@ -41,8 +41,10 @@ PROBLEMS: dict[str, pl.DataType] = {
 
 def as_problems(frame: pl.DataFrame) -> pl.DataFrame:
     """A frame as a table of problems: the columns it lacks are null, the others it has are dropped."""
-    lacking = [pl.lit(None, kind).alias(column) for column, kind in PROBLEMS.items() if column not in frame.columns]
-    return frame.with_columns(lacking).select(pl.col(column).cast(kind) for column, kind in PROBLEMS.items())
+    null_columns = [
+        pl.lit(None, kind).alias(column) for column, kind in PROBLEMS.items() if column not in frame.columns
+    ]
+    return frame.with_columns(null_columns).select(pl.col(column).cast(kind) for column, kind in PROBLEMS.items())
 
 
 def question_hash(question: str) -> str:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 # What a verifier is stored as, where that is not what users call it: run folders keep the names they have.
-STORED_AS = {"model_judge": "referee"}
+STORED_VERIFIER_NAMES = {"model_judge": "referee"}
 
 
 class Verdict(StrEnum):

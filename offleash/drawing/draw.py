@@ -222,9 +222,9 @@ def _estimate(
 
 
 LARGEST = 16_384  # the paper's largest budget, for problems that are not in it
-MATHS, OTHERS = 8_192, 2_048  # of its models of 1.5B and 7B; half of it for 14B
-ABOUT_MATHS = {"aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "mathvista", "mathvision"}
-TASKS: Mapping[str, int] = {  # of Reasoning Gym, where a figure shows it (its largest k)
+MATHS_BUDGET, OTHER_BUDGET = 8_192, 2_048  # of its models of 1.5B and 7B; half of it for 14B
+MATHS_BENCHMARKS = {"aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "mathvista", "mathvision"}
+PAPER_TASK_BUDGETS: Mapping[str, int] = {  # of Reasoning Gym, where a figure shows it (its largest k)
     "graph_color": 2_048,
     "palindrome_generation": 1_024,
     "prime_factorization": 8_192,
@@ -278,14 +278,14 @@ def check_model(model: Model) -> None:
         return
     if model.sampler == "hf":
         settings_of(model)
-        lacking = [name for name in ("torch", "transformers") if find_spec(name) is None]
-        if lacking:
-            raise OffleashError(f"hf: needs {lacking[0]}, which is not installed. Run {EXTRAS['hf']}.")
-    if model.sampler == "hf" or not _holds(model.name, "config.json", "params.json"):
+        missing_packages = [name for name in ("torch", "transformers") if find_spec(name) is None]
+        if missing_packages:
+            raise OffleashError(f"hf: needs {missing_packages[0]}, which is not installed. Run {EXTRAS['hf']}.")
+    if model.sampler == "hf" or not _has_files(model.name, "config.json", "params.json"):
         check_folder(model.name)
     adapter = Path(model.adapter).expanduser()
     local = model.adapter.startswith((".", "/", "~")) or model.adapter.count("/") > 1 or adapter.exists()
-    if model.adapter and local and not _holds(model.adapter, "adapter_config.json"):
+    if model.adapter and local and not _has_files(model.adapter, "adapter_config.json"):
         what = "has no adapter_config.json" if adapter.is_dir() else "is not a folder"
         raise OffleashError(f"{model.adapter} {what}. Give a folder saved by PEFT, or a name on the hub.")
 
@@ -302,7 +302,7 @@ def budget(k: int | str, problems: pl.DataFrame) -> int:
 
 def paper_budget(problems: pl.DataFrame) -> int:
     """The budget of arXiv:2507.14843 for a benchmark; its largest for problems that are not in it."""
-    budgets = {name or "": _of_benchmark(name or "") for name in problems["benchmark"].unique().sort()}
+    budgets = {name or "": _benchmark_budget(name or "") for name in problems["benchmark"].unique().sort()}
     if len(set(budgets.values())) > 1:
         listed = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
         raise OffleashError(
@@ -312,16 +312,16 @@ def paper_budget(problems: pl.DataFrame) -> int:
     return next(iter(budgets.values()), LARGEST)
 
 
-def _holds(folder: str, *names: str) -> bool:
+def _has_files(folder: str, *names: str) -> bool:
     """Whether a local folder has one of these files; False for names on the hub."""
     return any((Path(folder).expanduser() / name).is_file() for name in names)
 
 
-def _of_benchmark(name: str) -> int:
+def _benchmark_budget(name: str) -> int:
     """The budget of one benchmark; of Reasoning Gym that of the task, where the paper has a figure of it."""
-    if name in ABOUT_MATHS:
-        return MATHS
+    if name in MATHS_BENCHMARKS:
+        return MATHS_BUDGET
     if name in PROBLEMS and PROBLEMS[name].paper is not None:
-        return OTHERS
+        return OTHER_BUDGET
     family, _, task = name.partition(":")
-    return TASKS.get(task.partition(":")[0], LARGEST) if family == GYM else LARGEST
+    return PAPER_TASK_BUDGETS.get(task.partition(":")[0], LARGEST) if family == GYM else LARGEST

@@ -36,7 +36,7 @@ from offleash.stats.duplicates import (
     within_requests,
 )
 
-REMEMBERED = 4_000_000  # texts in all, about 120 MB
+MAX_REMEMBERED_TEXTS = 4_000_000  # texts in all, about 120 MB
 MAX_WAITING = 4  # requests of a problem that wait for an earlier one: blocks are formed in index order, not of arrival
 LIMIT = float(np.log(FALSE_ALARM / TESTS))
 
@@ -44,16 +44,20 @@ LIMIT = float(np.log(FALSE_ALARM / TESTS))
 # batch noise. So a text is tested only while all its samples have the same log-probability: exactly, or, when there
 # are many, but for noise; and then the square root of the probability stands for the probability.
 NOISE, MANY = 2e-3, 16
-SLACK = 0.5
+LENGTH_SLACK = 0.5
 DOUBT_AFTER = 3  # requests, all of one text each, before `doubt` says so: fewer happen with easy problems
-COPIES = 3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
+MAX_IMPOSSIBLE_COPIES = (
+    3  # impossible copies in a run before it is stopped: one may be an accident of how tokens become text
+)
 
 _ADVICE = (
     "Likely causes: the server returns copies of one choice, ignores or reuses the seed, or sorts its choices. "
     "Request one choice at a time (--set n=1 for endpoint:) or use another server, and draw into a new folder: "
     "what was drawn stays in this one, and may be copies."
 )
-_OR_ELSE = "If the samples are fine, their log-probabilities are not those of the distribution they were drawn from."
+_LOGPROBS_WRONG = (
+    "If the samples are fine, their log-probabilities are not those of the distribution they were drawn from."
+)
 
 
 class Duplicates:
@@ -107,8 +111,8 @@ class Duplicates:
         self._texts += problem.size - before
         self._copies += problem.copies - copies
         self._forget()
-        if self._copies >= COPIES and problem.copies:
-            raise self._repeated(request, problem)
+        if self._copies >= MAX_IMPOSSIBLE_COPIES and problem.copies:
+            raise self._repeated_error(request, problem)
         self._repeats(request, label_N, logprob_N)
         for first, second in blocks:
             self._compare(request, first, second)
@@ -119,8 +123,8 @@ class Duplicates:
             return
         self._repeating = self._repeating.after(log_repeating(label_N, logprob_N))
         if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
-            what = f"{_most(label_N)} of the {len(label_N)} samples of one request have the same text"
-            raise self._dependence_error(request, what, self._repeating.log, f" {_OR_ELSE}")
+            what = f"{_most_frequent_count(label_N)} of the {len(label_N)} samples of one request have the same text"
+            raise self._dependence_error(request, what, self._repeating.log, f" {_LOGPROBS_WRONG}")
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
@@ -128,7 +132,7 @@ class Duplicates:
         self._within = self._within.after(within_requests(first, second))
         self._across = self._across.after(across_requests(first, second))
         if self._within.log >= -LIMIT:
-            most, size = max((_most(labels), len(labels)) for labels in (first, second))
+            most, size = max((_most_frequent_count(labels), len(labels)) for labels in (first, second))
             what = (
                 f"{most} of the {size} samples of one request have the same text, and those of another request do not"
             )
@@ -139,23 +143,24 @@ class Duplicates:
             what = f"{same} of {both} samples of one request have the same text as that choice of another request"
             raise self._dependence_error(request, what, self._across.log)
 
-    def _repeated(self, request: Request, problem: "_Problem") -> OffleashError:
+    def _repeated_error(self, request: Request, problem: "_Problem") -> OffleashError:
         count, log_p, log_chance = problem.worst
         return OffleashError(
             f"{self._name}: problem {request.problem!r} has {count} identical samples of {problem.drawn}, each of "
             f"probability {_power(log_p)}: for independent samples, the chance of that is below {_power(log_chance)}. "
-            f"{_ADVICE} {_OR_ELSE}"
+            f"{_ADVICE} {_LOGPROBS_WRONG}"
         )
 
-    def _dependence_error(self, request: Request, what: str, evidence: float, or_else: str = "") -> OffleashError:
+    def _dependence_error(self, request: Request, what: str, evidence: float, alternative: str = "") -> OffleashError:
         return OffleashError(
             f"{self._name}: samples of a request are not independent. In problem {request.problem!r}, {what}; over the "
-            f"run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}{or_else}"
+            f"run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}"
+            f"{alternative}"
         )
 
     def _forget(self) -> None:
         """Keep memory bounded: drop the problem that has been quiet longest, which is most likely settled."""
-        while self._texts > REMEMBERED and len(self._problems) > 1:
+        while self._texts > MAX_REMEMBERED_TEXTS and len(self._problems) > 1:
             oldest = next(iter(self._problems))
             self._texts -= self._problems.pop(oldest).size
 
@@ -202,7 +207,7 @@ class _Problem:
         testable_U = (spread_U <= SAME) | ((spread_U <= noise_U) & (self.count_U >= MANY))
         rows = np.flatnonzero(testable_U & (self.count_U >= 2))
         high = self.high_U[rows]
-        log_p = np.where(spread_U[rows] <= SAME, at_most(high), SLACK * high)
+        log_p = np.where(spread_U[rows] <= SAME, at_most(high), LENGTH_SLACK * high)
         log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.number)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:
@@ -239,7 +244,7 @@ def _log_probability(sample: Sample, plain: bool) -> float:
     return known if known is not None and isfinite(known) else float("nan")
 
 
-def _most(label_N: Labels) -> int:
+def _most_frequent_count(label_N: Labels) -> int:
     """How often the most frequent text occurs."""
     return int(np.unique(label_N, return_counts=True)[1].max())
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from offleash.data.run import WRITING, Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
-from offleash.data.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
+from offleash.data.shards import DAMAGE, SHARD, ShardChecksum, check_schema, checksum, first_line, shard_checksums
 from offleash.data.tables import SAMPLES, VERDICTS
 from offleash.drawing.resume import problem_seed, spans_of
 from offleash.drawing.schedule import Span, holes, overlap
@@ -99,17 +99,19 @@ class _Inspection:
     def samples(self, progress: Progress) -> Iterator[FsckFinding]:
         """Every shard of samples by itself, then how they fit together: twice, gone, gaps, unfinished."""
         folder = self._folder / "samples"
-        noted = seals(folder)
-        owners: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        checksums = shard_checksums(folder)
+        spans_by_problem: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for shard in sorted(folder.glob(SHARD)):
             progress(f"{self._folder.name}: reading {shard.name}")
             self.shards += 1
-            seal = noted.get(shard.name)
-            yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
-        yield from _some(self._copied_samples(owners))
-        yield from _some(self._missing_shards({name: seal.rows for name, seal in noted.items() if seal.rows}))
+            seal = checksums.get(shard.name)
+            yield from self._shard(shard, seal if seal is not None and seal.rows else None, spans_by_problem)
+        yield from _first_findings(self._copied_samples(spans_by_problem))
+        yield from _first_findings(
+            self._missing_shards({name: seal.rows for name, seal in checksums.items() if seal.rows})
+        )
         if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
-            yield from _some(self._gaps())
+            yield from _first_findings(self._gaps())
             yield from self._unfinished()
 
     def verdicts(self) -> Iterator[FsckFinding]:
@@ -125,13 +127,13 @@ class _Inspection:
                 if orphans and self.shards and not self._bad:
                     yield FsckFinding(
                         f"{shard} has {orphans:,} verdicts without a sample",
-                        f"rm {shard}, then: {self._again(verify=True)}",
+                        f"rm {shard}, then: {self._resume_command(verify=True)}",
                     )
                 for problem, left, right in spans_of(frame):
                     spans[problem].append((left, right))
             for problem, own_spans in spans.items():
-                if (twice := overlap(own_spans)) is not None:
-                    what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
+                if (overlapping := overlap(own_spans)) is not None:
+                    what = f"{verifier} has two verdicts on sample {overlapping[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
 
@@ -143,19 +145,20 @@ class _Inspection:
             )
 
     def _shard(
-        self, shard: Path, seal: Seal | None, owners: dict[str, list[tuple[int, int, str]]]
+        self, shard: Path, seal: ShardChecksum | None, spans_by_problem: dict[str, list[tuple[int, int, str]]]
     ) -> Iterator[FsckFinding]:
-        redo = f"rm {shard}, then: {self._again()}"
-        if seal is not None and (actual := checksum(shard)) != seal.blake2b:
+        redo_command = f"rm {shard}, then: {self._resume_command()}"
+        if seal is not None and (found_checksum := checksum(shard)) != seal.blake2b:
             self._bad = True
             yield FsckFinding(
-                f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b} when written", redo
+                f"{shard} was changed: its checksum is {found_checksum}, but was {seal.blake2b} when written",
+                redo_command,
             )
             return
         frame, damage = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
             self._bad = True
-            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo)
+            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo_command)
             return
         self.rows += frame.height
         self.unsealed += seal is None
@@ -163,27 +166,28 @@ class _Inspection:
             unknown_ids = sorted(set(frame["problem"].unique()) - self._problems)
             if unknown_ids:
                 yield FsckFinding(
-                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo
+                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo_command
                 )
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
-        if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
-            yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
+        if (duplicates := keys.height - keys.select("problem", "index").n_unique()) > 0:
+            yield FsckFinding(f"{shard} holds {duplicates:,} samples twice", redo_command)
             keys = keys.unique(["problem", "index"]).sort("problem", "index")
         spans = list(spans_of(keys))
         for problem, left, right in spans:
             self._spans[problem].append((left, right))
-            owners[problem].append((left, right, shard.name))
+            spans_by_problem[problem].append((left, right, shard.name))
         if self._origin is not None and self._origin.about.get("sampler") in LOCAL_SAMPLERS:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
                 yield FsckFinding(
-                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it", redo
+                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it",
+                    redo_command,
                 )
 
-    def _copied_samples(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
+    def _copied_samples(self, spans_by_problem: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
         """Samples in two shards: a shard was copied, or two folders were merged by hand."""
         shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
-        for problem, shards in owners.items():
+        for problem, shards in spans_by_problem.items():
             reach, last = 0, ""
             for left, right, name in sorted(shards):
                 if left < reach:
@@ -194,26 +198,28 @@ class _Inspection:
             problem, left = next(iter(first_shared.items()))
             more = f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
             what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
-            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._again()}")
+            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._resume_command()}")
 
-    def _missing_shards(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
+    def _missing_shards(self, checksums: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
-        if self._lacking() == 0:
+        if self._missing_samples() == 0:
             return  # what they held was drawn again
         folder = self._folder / "samples"
-        for name, rows in noted.items():
+        for name, rows in checksums.items():
             if not (folder / name).is_file():
-                yield FsckFinding(f"{folder / name} is missing: {rows:,} samples were written to it", self._again())
+                yield FsckFinding(
+                    f"{folder / name} is missing: {rows:,} samples were written to it", self._resume_command()
+                )
 
     def _unfinished(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
-        lacking = self._lacking()
-        if lacking and not self._bad:
-            budgeted = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {lacking:,} of the {budgeted:,} budgeted samples are missing"
-            yield FsckFinding(what, self._again(), wrong=False)
+        missing_count = self._missing_samples()
+        if missing_count and not self._bad:
+            expected_samples = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {missing_count:,} of the {expected_samples:,} budgeted samples are missing"
+            yield FsckFinding(what, self._resume_command(), wrong=False)
 
-    def _lacking(self) -> int | None:
+    def _missing_samples(self) -> int | None:
         """Samples of the budget that are missing; None where that is not known (imported, or stopping early)."""
         k = self._budget.k
         if self._origin is None or self._problems is None or not k or self._budget.until:
@@ -230,7 +236,7 @@ class _Inspection:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
                 what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
-                yield FsckFinding(what, self._again())
+                yield FsckFinding(what, self._resume_command())
 
     def _orphan_count(self, frame: pl.DataFrame) -> int:
         """Verdicts whose sample is not there."""
@@ -242,7 +248,7 @@ class _Inspection:
             )
         return count
 
-    def _again(self, verify: bool = False) -> str:
+    def _resume_command(self, verify: bool = False) -> str:
         """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
@@ -273,7 +279,7 @@ def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str)
     return None
 
 
-def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
+def _first_findings(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
     """The first findings of a kind, and how many more there are."""
     more = 0
     for number, finding in enumerate(findings):

@@ -56,12 +56,16 @@ class DrawProgress:
         return ", ".join(parts)
 
 
-BACKLOG = 128 << 20  # characters that may wait for the judge: beyond that samplers wait too, and memory stays bounded
-AHEAD = 2  # batches per worker that may be with the judge before no more problems are opened
-GIVE_UP = 20  # requests: if the first ones all fail for one reason, the rest will too (wrong URL, prompt too long)
+MAX_BACKLOG = (
+    128 << 20
+)  # characters that may wait for the judge: beyond that samplers wait too, and memory stays bounded
+BATCHES_AHEAD = 2  # batches per worker that may be with the judge before no more problems are opened
+GIVE_UP_FAILURES = (
+    20  # requests: if the first ones all fail for one reason, the rest will too (wrong URL, prompt too long)
+)
 # Seconds that a sampler has to end: after an error its last batch may be worth keeping, after Ctrl-C a user is waiting.
 PATIENCE, INTERRUPTED = 5.0, 1.0
-POLL = 0.2  # seconds without an event after which shards that are due are written and progress is reported
+POLL_SECONDS = 0.2  # seconds without an event after which shards that are due are written and progress is reported
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class DrawLoop:
         self.writer = Writer(run, verification.name if verification else None)
         self.duplicates = Duplicates(decoding, open_run.origin.model)
         self._keep_late_samples = False  # of batches that end after the draw: not after a detected fault
-        self._succeeded = 0
+        self._successes_count = 0
         self._judging = 0  # samples that are with the judge
         self.missing = 0  # samples of failed requests
         self.reasons: Counter[str] = Counter()
@@ -111,7 +115,7 @@ class DrawLoop:
         try:
             while self._schedule.unfinished:
                 self._submit_requests(workers, judge_queue)
-                event = workers.next_event(POLL)
+                event = workers.next_event(POLL_SECONDS)
                 if event is not None:
                     self._handle(event, workers, judge_queue)
                 self.writer.write_due()
@@ -130,9 +134,9 @@ class DrawLoop:
     def _submit_requests(self, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
         """Keep the sampler busy, unless the judge is far behind."""
         batch_size = self._sampler.batch_size
-        while workers.idle and (judge_queue is None or judge_queue.backlog < BACKLOG):
+        while workers.idle and (judge_queue is None or judge_queue.backlog < MAX_BACKLOG):
             # what is being judged comes back as further rounds: a judge that is behind opens no more problems
-            admit = self._judging < AHEAD * batch_size * (workers.idle + workers.busy)
+            admit = self._judging < BATCHES_AHEAD * batch_size * (workers.idle + workers.busy)
             batch = self._schedule.take(batch_size, workers.idle, admit)
             if not batch:
                 return
@@ -150,7 +154,7 @@ class DrawLoop:
             case SampleChunk() if event.error:
                 self._failed(event, workers)
             case SampleChunk():
-                self._succeeded += 1
+                self._successes_count += 1
                 self.duplicates.add(event.request, event.samples)
                 self.writer.add(event)
                 if judge_queue is not None:
@@ -173,8 +177,8 @@ class DrawLoop:
         self.writer.failed(drawn)
         self.reasons[drawn.error] += 1
         self.missing += drawn.request.size
-        if not self._succeeded and len(self.reasons) == 1 and self.reasons.total() >= GIVE_UP:
-            raise OffleashError(f"The first {GIVE_UP} requests all failed for the same reason: {drawn.error}")
+        if not self._successes_count and len(self.reasons) == 1 and self.reasons.total() >= GIVE_UP_FAILURES:
+            raise OffleashError(f"The first {GIVE_UP_FAILURES} requests all failed for the same reason: {drawn.error}")
         if self._schedule.failed(drawn.request.problem):
             workers.forget(drawn.request.problem)
 

@@ -12,16 +12,18 @@ TRUNCATED_SHARE = 0.2  # truncated samples are mostly unread, so a larger share 
 def estimate_text(estimate: DrawEstimate) -> str:
     """What is about to be drawn and what is already there, printed before the first request."""
     drawing = estimate.drawing
-    stop = f", each stopped after {drawing.until} successes judged by {estimate.verifier}" if drawing.until else ""
+    until_text = (
+        f", each stopped after {drawing.until} successes judged by {estimate.verifier}" if drawing.until else ""
+    )
     lines = [
         f"Drawing {many(estimate.problems, 'problem')} from {drawing.model} into {estimate.folder}: "
-        f"up to {drawing.k:,} samples per problem{stop}, at most {estimate.most:,} samples.",
+        f"up to {drawing.k:,} samples per problem{until_text}, at most {estimate.most:,} samples.",
         f"  {decoding_text(estimate.decoding)}, seed {drawing.seed}",
     ]
     if estimate.samples:
-        need = "needs" if estimate.settled == 1 else "need"
+        needs = "needs" if estimate.settled == 1 else "need"
         lines.append(
-            f"  Resuming from {many(estimate.samples, 'sample')}; {many(estimate.settled, 'problem')} {need} no more."
+            f"  Resuming from {many(estimate.samples, 'sample')}; {many(estimate.settled, 'problem')} {needs} no more."
         )
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.data.identity import differences, origin_differences, problem_differences, refuse_differences, resume_step
 from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_certificate
-from offleash.data.shards import DAMAGE, check_schema, damaged
+from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict
 from offleash.drawing.schedule import Chunks, Span, StoredProblem, chunks_for, overlap
@@ -24,8 +24,8 @@ from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
-OTHER_GOLD = "If only gold answers changed, no new samples are needed: offleash verify RUN --problems PROBLEMS."
-PROBE = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
+REVERIFY_HINT = "If only gold answers changed, no new samples are needed: offleash verify RUN --problems PROBLEMS."
+PROBE_QUESTION = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
     if read_origin(run.path) is not None:
         # before the hashes of their prompts are compared: this names the problem
         differing = problem_differences(read_problems(run.path), problems)
-        refuse_differences(run.path, "samples", differing, f"{resume_step('draw')} {OTHER_GOLD}")
+        refuse_differences(run.path, "samples", differing, f"{resume_step('draw')} {REVERIFY_HINT}")
     old = refuse_changes(run.path, origin, budget.until)
     stored_budget = budget_in(read_facts(run.path))
     now = Budget(max(stored_budget.k or 0, budget.k or 0), budget.until)
@@ -74,9 +74,9 @@ def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
     frame = as_problems(problems).with_columns(pl.coalesce("prompt", "question").alias("prompt"))
     if not frame.height:
         raise OffleashError("There are no problems to draw from. Give a benchmark or a file of problems.")
-    twice = frame.filter(pl.col("problem").is_duplicated())
-    if twice.height:
-        raise OffleashError(f"Two problems have the id {twice['problem'][0]!r}. Give each its own id.")
+    duplicated = frame.filter(pl.col("problem").is_duplicated())
+    if duplicated.height:
+        raise OffleashError(f"Two problems have the id {duplicated['problem'][0]!r}. Give each its own id.")
     without = frame.filter(pl.col("prompt").is_null())
     if without.height:
         raise OffleashError(f"Problem {without['problem'][0]!r} has no prompt. Give it a question.")
@@ -97,10 +97,10 @@ def origin_of(
     document = stored_decoding(decoding)
     key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
     prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
-    rendered = sampler.rendered_prompt(PROBE)
+    rendered = sampler.rendered_prompt(PROBE_QUESTION)
     return Origin(
         model=model,
-        about={attribute.name: _document(getattr(about, attribute.name)) for attribute in fields(about)},
+        about={attribute.name: _as_json(getattr(about, attribute.name)) for attribute in fields(about)},
         decoding=document,
         seed=seed,
         key=f"{key:016x}",
@@ -150,7 +150,7 @@ def _grid(origin: Origin) -> Chunks:
     return Chunks(first=int(grid["first"]), growth=float(grid["growth"]), largest=int(grid["largest"]))
 
 
-def _document(value: object) -> object:
+def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -196,9 +196,9 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
             for problem, count in correct.group_by("problem").len().iter_rows():
                 hits[problem] += count
     for problem, parts in spans.items():
-        if (twice := overlap(parts)) is not None:
+        if (overlapping := overlap(parts)) is not None:
             raise OffleashError(
-                f"{run.path} holds sample {twice[0]} of problem {problem!r} twice. Run: offleash fsck {run.path}"
+                f"{run.path} holds sample {overlapping[0]} of problem {problem!r} twice. Run: offleash fsck {run.path}"
             )
     problems = {problem: StoredProblem(tuple(sorted(parts)), hits[problem]) for problem, parts in spans.items()}
     return StoredSamples(problems, samples, tokens, truncated)
@@ -226,4 +226,4 @@ def _read(shard: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(shard, columns=["problem", "index", "tokens", "finish"])
     except DAMAGE as error:
-        raise damaged(shard, error) from None
+        raise damaged_shard_error(shard, error) from None

@@ -20,7 +20,7 @@ from offleash.errors import OffleashError
 
 # Of a problem's samples from one round to the next. Small rounds waste few samples after the last success that counts;
 # large ones keep the sampler busy: docs/statistics.md has the trade-off.
-GROWTH = 1.25
+CHUNK_GROWTH = 1.25
 LARGEST = 256  # samples in a chunk: small enough for any server
 
 
@@ -34,7 +34,7 @@ class Chunks:
     """
 
     first: int  # samples in the first round
-    growth: float = GROWTH
+    growth: float = CHUNK_GROWTH
     largest: int = LARGEST
 
     def __post_init__(self) -> None:
@@ -177,8 +177,8 @@ class Schedule:
 
     def expected(self) -> float:
         """Samples still to be drawn, by the rates seen so far; problems without a success count with all they can."""
-        closed = [record.drawn for record in self.records.values() if record.stage is Stage.SETTLED]
-        usual = sum(closed) / len(closed) if closed and self.until else float(self.k)
+        settled_counts = [record.drawn for record in self.records.values() if record.stage is Stage.SETTLED]
+        usual = sum(settled_counts) / len(settled_counts) if settled_counts and self.until else float(self.k)
         total = 0.0
         for record in self.records.values():
             left = max(0, self.k - record.drawn)

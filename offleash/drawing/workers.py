@@ -150,10 +150,10 @@ def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
     indices = [sample.index for sample in samples]
     if indices != list(range(request.first, request.first + request.size)):
         return SampleChunk(request, error=f"the sampler returned {len(indices)} samples instead of {request.size}")
-    return SampleChunk(request, tuple(_writable(sample) for sample in samples))
+    return SampleChunk(request, tuple(_encodable(sample) for sample in samples))
 
 
-def _writable(sample: Sample) -> Sample:
+def _encodable(sample: Sample) -> Sample:
     """A sample whose text can be written as UTF-8: servers may cut a token, and send half of a surrogate pair."""
     try:
         sample.text.encode("utf-8")
@@ -167,7 +167,7 @@ def _writable(sample: Sample) -> Sample:
 
 # Samples judged at a time: their distinct answers are decided in parallel. More would delay the rounds that wait for
 # these verdicts.
-TOGETHER = 2_000
+CASES_PER_CALL = 2_000
 
 
 class JudgeQueue:
@@ -200,7 +200,7 @@ class JudgeQueue:
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None and not self._stopping.is_set():
             chunks = [first]
-            while sum(len(drawn.samples) for drawn, _ in chunks) < TOGETHER and not self._waiting.empty():
+            while sum(len(drawn.samples) for drawn, _ in chunks) < CASES_PER_CALL and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:
                     return

@@ -38,7 +38,7 @@ class Writer:
         self._run, self._verifier = run, verifier
         self._held: list[SampleChunk] = []
         self._samples = self._bytes = 0
-        self._early: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
+        self._early_verdicts: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
         self._shards: dict[Place, _Shard] = {}  # of chunks that are written and not judged
         self._started = self._last = time.monotonic()
         self.samples = self.tokens = self.truncated = 0  # of this draw
@@ -56,7 +56,7 @@ class Writer:
         key = (request.problem, request.first)
         shard = self._shards.pop(key, None)
         if shard is None:
-            self._early[key] = verdicts
+            self._early_verdicts[key] = verdicts
             return
         shard.left.discard(key)
         shard.frames.append(verdicts)
@@ -93,8 +93,8 @@ class Writer:
         if self._verifier is None:
             return
         keys = [(drawn.request.problem, drawn.request.first) for drawn in held]
-        shard = _Shard(name, {key for key in keys if key not in self._early})
-        shard.frames = [self._early.pop(key) for key in keys if key in self._early]
+        shard = _Shard(name, {key for key in keys if key not in self._early_verdicts})
+        shard.frames = [self._early_verdicts.pop(key) for key in keys if key in self._early_verdicts]
         self._shards.update(dict.fromkeys(shard.left, shard))
         self._finish(shard)
 

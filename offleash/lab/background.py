@@ -16,7 +16,7 @@ from threading import Event, Thread
 
 from offleash.errors import OffleashError
 
-POLL = 2.0  # seconds between two calls of `waiting`
+POLL_SECONDS = 2.0  # seconds between two calls of `waiting`
 GRACE = 20.0  # seconds that a stopped call has to end by itself
 
 
@@ -64,7 +64,7 @@ class BackgroundCalls:
         """Wait until the last call has returned, calling `waiting` meanwhile; raises the error of a failed call."""
         while self._thread.is_alive():
             waiting()
-            self._thread.join(POLL)
+            self._thread.join(POLL_SECONDS)
         if self._error:
             raise OffleashError(self._error)
 

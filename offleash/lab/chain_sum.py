@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 NAME = "chain_sum"
-TERMS, DIGITS = (2, 3), (2, 2)  # minimum and maximum
+TERM_COUNTS, DIGITS = (2, 3), (2, 2)  # minimum and maximum
 # the library's names for them; it asks for no negative numbers, though answers can be
 SETTINGS: Mapping[str, int | bool] = {
-    "min_terms": TERMS[0],
-    "max_terms": TERMS[1],
+    "min_terms": TERM_COUNTS[0],
+    "max_terms": TERM_COUNTS[1],
     "min_digits": DIGITS[0],
     "max_digits": DIGITS[1],
     "allow_negation": False,
 }
-SLIPS = 0.2  # share of lines that have one
-OPENING = "State the final answer to the following arithmetic problem"
+SLIP_SHARE = 0.2  # share of lines that have one
+PROMPT_OPENING = "State the final answer to the following arithmetic problem"
 # every piece of a text is a token, the space before a word within it: together they are the text again
 TOKEN_PATTERN = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
 END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
@@ -52,7 +52,7 @@ def part_of(terms: Terms) -> str:
 def question(terms: Terms) -> str:
     """The question as the library words it."""
     rest = "".join(f" {'-' if term < 0 else '+'} {abs(term)}" for term in terms[1:])
-    return f"{OPENING}: {terms[0]}{rest} ="
+    return f"{PROMPT_OPENING}: {terms[0]}{rest} ="
 
 
 def generate(part: str, size: int, seed: int) -> pl.DataFrame:
@@ -76,11 +76,11 @@ def guess(terms: Terms) -> float:
 def lines(rng: random.Random) -> Iterator[Line]:
     """Questions of the split `train` with answers, distributed as in the library."""
     while True:
-        count, numbers = rng.randint(*TERMS), _numbers(rng.randint(*DIGITS))
+        count, numbers = rng.randint(*TERM_COUNTS), _numbers(rng.randint(*DIGITS))
         terms = (rng.choice(numbers), *(rng.choice((1, -1)) * rng.choice(numbers) for _ in range(count - 1)))
         if part_of(terms) == "train":
             answer = sum(terms)
-            yield question(terms), str(_slip(answer, rng) if rng.random() < SLIPS else answer)
+            yield question(terms), str(_slip(answer, rng) if rng.random() < SLIP_SHARE else answer)
 
 
 def traces(problems: pl.DataFrame) -> Sequence[Sequence[str]]:
@@ -93,7 +93,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    first, *others = OPENING.split(" ")
+    first, *others = PROMPT_OPENING.split(" ")
     words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
     vocabulary = {word: index for index, word in enumerate([*words, END, PAD, UNKNOWN])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))

@@ -118,11 +118,11 @@ def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[B
     """What the other process does: draw from the base, verify, draw again."""
     common = {"k": plan.k, "max_tokens": longest}
     test = str(folder / PROBLEMS / "test.jsonl")
-    again = {"out": str(folder / BASE_AGAIN), "seed": plan.seed + AGAIN_SEED_STEP, "until": AGAIN_UNTIL}
+    base_again_options = {"out": str(folder / BASE_AGAIN), "seed": plan.seed + AGAIN_SEED_STEP, "until": AGAIN_UNTIL}
     return [
         BackgroundCall("draw", (test, base), {**common, "out": str(folder / BASE), "seed": plan.seed}),
         BackgroundCall("verify", (str(folder / BASE),)),
-        BackgroundCall("draw", (test, base), {**common, **again}),
+        BackgroundCall("draw", (test, base), {**common, **base_again_options}),
     ]
 
 

@@ -23,7 +23,7 @@ from offleash.reporting.figures import subject
 from offleash.reporting.page.build import Chapter, PageText, report_page
 from offleash.stats.curves import Curve
 
-SIGNIFICANT = 0.01  # p below which chance does not explain the losses
+SIGNIFICANCE_LEVEL = 0.01  # p below which chance does not explain the losses
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def leash_parts(comparison: Comparison) -> dict[str, bool]:
     return {
         "pass@1 rose": first.low > 0,
         f"pass@{last.k:,} fell": last.high < 0,
-        "more problems were lost than expected by chance": null is not None and null.p_S < SIGNIFICANT,
+        "more problems were lost than expected by chance": null is not None and null.p_S < SIGNIFICANCE_LEVEL,
     }
 
 
@@ -64,8 +64,8 @@ def headline(done: DemoRuns) -> str:
         return "This run shows the leash: pass@1 rose while the set of problems within reach shrank."
     missing = [name for name, present in parts.items() if not present]
     shown_at_paper = all(leash_parts(done.paper).values())
-    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if shown_at_paper else ""
-    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{at_paper}"
+    paper_sentence = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if shown_at_paper else ""
+    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{paper_sentence}"
 
 
 def sentences(done: DemoRuns) -> list[str]:
@@ -89,13 +89,13 @@ def _passes(decoding: str, comparison: Comparison) -> str:
 
 
 def _losses(done: DemoRuns) -> str:
-    change, evidence, again = done.plain.change, done.plain.evidence, done.null.change
+    change, evidence, null_change = done.plain.change, done.plain.evidence, done.null.change
     null = evidence.null
     chance = f"resampling an unchanged model would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
     return (
         f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, RL lost "
         f"{change.S:,.0f} and gained {change.E:,.0f} others; {chance}. A second draw from the base: "
-        f"{again.S:,.0f} lost, {again.E:,.0f} gained."
+        f"{null_change.S:,.0f} lost, {null_change.E:,.0f} gained."
     )
 
 
@@ -114,12 +114,12 @@ def _solutions(done: DemoRuns) -> str:
 
 def _halves(done: DemoRuns) -> str:
     """What chance alone does to solutions: one half of the base's samples against the other."""
-    again = done.solutions.evidence.retest
-    if again is None or not np.isfinite(again.redraw_SRR):
+    retest_result = done.solutions.evidence.retest
+    if retest_result is None or not np.isfinite(retest_result.redraw_SRR):
         return ""
     return (
-        f" By chance alone, one half of the base's own samples keeps {again.redraw_SRR:.0%} of what the other half "
-        f"reaches; RL keeps {again.observed_SRR:.0%} (k = {again.k:,})."
+        f" By chance alone, one half of the base's own samples keeps {retest_result.redraw_SRR:.0%} of what the other "
+        f"half reaches; RL keeps {retest_result.observed_SRR:.0%} (k = {retest_result.k:,})."
     )
 
 
@@ -138,7 +138,7 @@ def write_report(done: DemoRuns, command: str = "", progress: Progress = silent)
 
 def demo_document(done: DemoRuns, path: Path) -> Json:
     """The JSON of `compare` (per problem, temperature 1), with the other comparisons beside it."""
-    beside: Json = {
+    extra_fields: Json = {
         "seconds": round(done.seconds, 1),
         "report": path,
         "folder": done.folder,
@@ -147,7 +147,7 @@ def demo_document(done: DemoRuns, path: Path) -> Json:
         "paper_decoding": document([done.paper]),
         "base_again": document([done.null]),
     }
-    return {**document([done.plain]), **encode(beside)}
+    return {**document([done.plain]), **encode(extra_fields)}
 
 
 def page_text(done: DemoRuns, command: str = "") -> PageText:

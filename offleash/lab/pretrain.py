@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-IGNORED = -100  # labels without a loss
+IGNORED_LABEL = -100  # labels without a loss
 
 
 def pretrain(world: LabWorld, options: Pretraining, progress: Progress = silent) -> "LlamaForCausalLM":
@@ -72,7 +72,7 @@ def _batch(pairs: list[tuple[str, str]], tokenizer: "PreTrainedTokenizerFast") -
     answer_ids = tokenizer([text for _, text in pairs])["input_ids"]
     longest = max(len(a) + len(s) + 1 for a, s in zip(prompt_ids, answer_ids, strict=True))
     ids = torch.full((len(pairs), longest), tokenizer.pad_token_id)
-    labels = torch.full((len(pairs), longest), IGNORED)
+    labels = torch.full((len(pairs), longest), IGNORED_LABEL)
     for row, (before, after) in enumerate(zip(prompt_ids, answer_ids, strict=True)):
         tokens = torch.tensor([*before, *after, tokenizer.eos_token_id])
         ids[row, : len(tokens)] = tokens

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from offleash.api.train import needs_local
+from offleash.api.train import require_local_extra
 from offleash.errors import OffleashError
 from offleash.options import Data, Flag, Seed
 from offleash.progress import Progress, silent
 from offleash.results.comparison import FigureResult
-from offleash.results.result import Result, say, screen
+from offleash.results.result import Result, console_of, say
 from offleash.signatures import verb
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class DemoResult(Result):
         from offleash.lab.demo_report import headline, sentences
         from offleash.reporting.comparison import show
 
-        show(screen(console), [self.runs.plain])
+        show(console_of(console), [self.runs.plain])
         say(console, "\n".join(["", headline(self.runs), *sentences(self.runs)]))
         where = f"Models, samples, verdicts: {self.runs.folder}. Report: {self.report}"
         say(console, f"\n{self.runs.seconds:.0f} s. {where}")
@@ -80,7 +80,7 @@ def demo(
     """
     from dataclasses import replace
 
-    needs_local("demo")
+    require_local_extra("demo")
     from offleash.lab.demo import QUICK, DemoSize, run_demo
     from offleash.lab.demo_report import write_report
     from offleash.lab.registry import world as world_of
@@ -229,7 +229,7 @@ def lab_pretrain(
     """
     from dataclasses import replace
 
-    needs_local("lab pretrain")
+    require_local_extra("lab pretrain")
     from offleash.lab.pretrain import pretrain, refuse_existing, save
     from offleash.lab.registry import world as world_of
 

@@ -108,7 +108,7 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
         raise OffleashError(f"--problem-seed must be 0 or more; found --problem-seed {seed}.")
     kind, _, rest = name.partition(":")
     if kind == countdown.NAME:
-        return countdown.generate(rest or "test", size or countdown.USUAL, seed)
+        return countdown.generate(rest or "test", size or countdown.DEFAULT_SIZE, seed)
     task, _, level = rest.partition(":")
     if not task:
         raise OffleashError(f"{GYM} needs a task: {GYM}:leg_counting, for example. Known: {', '.join(sorted(TASKS))}.")

@@ -18,10 +18,10 @@ from offleash.errors import OffleashError, unknown
 
 NAME = "countdown"
 NUMBERS, LARGEST = 4, 20  # given numbers
-LIMIT = 100  # every value on the way is a whole number from 0 to below this: one token each in the lab
+VALUE_LIMIT = 100  # every value on the way is a whole number from 0 to below this: one token each in the lab
 SIGNS = "+-*/+-"  # drawn uniformly: + and - twice as often, since * and / often leave the allowed range
-USUAL = 200  # problems when no size is given
-SPARE = 50  # problems tried per problem wanted, before giving up
+DEFAULT_SIZE = 200  # problems when no size is given
+TRIES_PER_PROBLEM = 50  # problems tried per problem wanted, before giving up
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def part_of(numbers: Sequence[int]) -> str:
 
 
 def value_of(left: int, sign: str, right: int) -> int | None:
-    """The value of a step; None where it is not a whole number from 0 to below LIMIT."""
+    """The value of a step; None where it is not a whole number from 0 to below VALUE_LIMIT."""
     if sign == "/":
         value = left // right if right and not left % right else -1
     else:
         value = left + right if sign == "+" else left - right if sign == "-" else left * right
-    return value if 0 <= value < LIMIT else None
+    return value if 0 <= value < VALUE_LIMIT else None
 
 
 def random_steps(numbers: Sequence[int], rng: random.Random) -> list[CountdownStep]:
@@ -101,18 +101,18 @@ def generate(part: str, size: int, seed: int) -> pl.DataFrame:
             "verifier": "countdown",
             "details": json.dumps({"numbers": numbers, "target": target, "all": True, "integers": True}),
         }
-        for _, (numbers, target) in zip(range(size), _different(part, seed, size), strict=False)
+        for _, (numbers, target) in zip(range(size), _distinct_problems(part, seed, size), strict=False)
     ]
     if len(rows) < size:
         raise OffleashError(f"{NAME}:{part} has only {len(rows)} different problems. Use --size {len(rows)} or fewer.")
     return as_problems(pl.DataFrame(rows))
 
 
-def _different(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int]]:
+def _distinct_problems(part: str, seed: int, size: int) -> Iterator[tuple[list[int], int]]:
     """Problems of a part that differ in their numbers or their target."""
     # A string seed: Python hashes it with SHA-512, so parts and seeds have unrelated streams.
     rng, seen = random.Random(f"{part} {seed}"), set[tuple[int, ...]]()
-    for _ in range(size * SPARE):
+    for _ in range(size * TRIES_PER_PROBLEM):
         numbers = numbers_of(part, rng)
         target = random_steps(numbers, rng)[-1].value
         key = (*sorted(numbers), target)

@@ -16,16 +16,16 @@ from datetime import date, datetime
 
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
-from offleash.problems.problem import Derived, Fields, Keep, Row
+from offleash.problems.problem import Derived, Fields, KeepRow, Row
 from offleash.problems.read import after_hashes, choices_of, last_boxed, letter, structured, text_of, without_thousands
 
 # A whole number as competitions write it: in dollars, with .0, or in degrees. 400 digits, below the limit of int().
 WHOLE = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")
 # LiveBench web_of_lies_v2: "yes, no, yes".
-TRUTHS = re.compile(r"(yes|no)(,\s*(yes|no))+", re.IGNORECASE)
+YES_NO_LIST = re.compile(r"(yes|no)(,\s*(yes|no))+", re.IGNORECASE)
 
 
-def as_given(fields: Fields, row: Row) -> Derived:
+def unchanged_fields(fields: Fields, row: Row) -> Derived:
     """Question and gold answer unchanged."""
     return Derived(fields.question, fields.gold)
 
@@ -64,8 +64,8 @@ def scientific(fields: Fields, row: Row) -> Derived:
 def livebench(fields: Fields, row: Row) -> Derived:
     """LiveBench: the first turn is the question; three answers of yes or no can be guessed one time in eight."""
     gold = fields.gold and fields.gold.strip()
-    truths = TRUTHS.fullmatch(gold) if gold else None
-    return Derived(fields.question, gold, guess=0.5 ** (gold.count(",") + 1) if gold and truths else None)
+    yes_no = YES_NO_LIST.fullmatch(gold) if gold else None
+    return Derived(fields.question, gold, guess=0.5 ** (gold.count(",") + 1) if gold and yes_no else None)
 
 
 def mathvista(fields: Fields, row: Row) -> Derived:
@@ -106,7 +106,7 @@ def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
 
 def humaneval(fields: Fields, row: Row) -> Derived:
     """HumanEval: the function's head is the question, the canonical solution its body, `check` the test."""
-    test, entry = _needed(row, "test"), _needed(row, "entry_point")
+    test, entry = _required_text(row, "test"), _required_text(row, "entry_point")
     details = {"kind": "check", "prompt": fields.question, "test": test, "entry_point": entry}
     return Derived(fields.question, fields.gold and fields.question + fields.gold, details)
 
@@ -138,7 +138,7 @@ def livebench_coding(fields: Fields, row: Row) -> Derived:
     return Derived(fields.question, None, details, prompt="plain")  # the question already says how to answer
 
 
-def dated(first: str, before: str) -> Keep:
+def released_between(first: str, before: str) -> KeepRow:
     """Keeps contests from the day `first` to the day before `before`, both in ISO form.
 
     Rows without a date are kept: they are of a copy that was cut to the window already.
@@ -154,7 +154,7 @@ def dated(first: str, before: str) -> Keep:
     return keep
 
 
-def of_tasks(*tasks: str) -> Callable[[Row], bool]:
+def has_task(*tasks: str) -> Callable[[Row], bool]:
     """Keeps rows of the named tasks; rows without a task are of a copy that was cut to them already."""
 
     def keep(row: Row) -> bool:
@@ -186,7 +186,7 @@ def _contest(fields: Fields, row: Row, starter: str | None, metadata: object) ->
     return Derived(fields.question, None, details, prompt="starter" if starter else "stdin")
 
 
-def _needed(row: Row, column: str) -> str:
+def _required_text(row: Row, column: str) -> str:
     """A column without which nothing can be judged."""
     value = text_of(row.get(column), column)
     if value is None:

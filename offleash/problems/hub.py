@@ -22,14 +22,18 @@ from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
 REACH = 5.0  # seconds to reach the hub, before its cache is read instead
-FETCH = 3600.0  # seconds to fetch a data set: LiveCodeBench is gigabytes
-PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+FETCH_SECONDS = 3600.0  # seconds to fetch a data set: LiveCodeBench is gigabytes
+PROXY_VARIABLES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 # Without these a stalled connection waits for minutes per file.
-LIMITS = {"HF_HUB_DOWNLOAD_TIMEOUT": "20", "HF_HUB_ETAG_TIMEOUT": "10", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+HUB_ENVIRONMENT = {
+    "HF_HUB_DOWNLOAD_TIMEOUT": "20",
+    "HF_HUB_ETAG_TIMEOUT": "10",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+}
 
 
 def from_hub(
-    benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH
+    benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH_SECONDS
 ) -> ProblemSet:
     """The benchmark's problems from the hub, or from its cache when the hub cannot be reached.
 
@@ -44,7 +48,7 @@ def from_hub(
             f"{benchmark.name} is read from the Hugging Face hub ({benchmark.source}), which needs: "
             f"pip install 'offleash[hub]'. {local_file_hint(benchmark)}"
         )
-    environment = {**LIMITS, **os.environ}  # what the user has set wins
+    environment = {**HUB_ENVIRONMENT, **os.environ}  # what the user has set wins
     offline = _offline() or not reachable()
     if offline:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -102,25 +106,25 @@ def local_file_hint(benchmark: Benchmark) -> str:
 
 def reachable(wait: float = REACH) -> bool:
     """Whether a connection to the hub can be made. Behind a proxy it is assumed: the proxy itself resolves names."""
-    if any(os.environ.get(name) for name in PROXIES):
+    if any(os.environ.get(name) for name in PROXY_VARIABLES):
         return True
     # HF_ENDPOINT names a mirror.
     parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
-    connected: list[bool] = []
+    results: list[bool] = []
 
     def connect() -> None:
         try:
             port = parts.port or (80 if parts.scheme == "http" else 443)
             with socket.create_connection((parts.hostname or "", port), timeout=wait):
-                connected.append(True)
+                results.append(True)
         except (OSError, ValueError):
-            connected.append(False)
+            results.append(False)
 
     # A name that no server resolves can take longer than the time allowed for the connection.
     thread = Thread(target=connect, daemon=True)
     thread.start()
     thread.join(wait)
-    return bool(connected and connected[0])
+    return bool(results and results[0])
 
 
 def _offline() -> bool:

@@ -109,8 +109,8 @@ class Derived:
 
 
 # From a row to what is asked and how it is judged; and whether a row belongs to the benchmark at all.
-Derive = Callable[[Fields, Row], Derived]
-Keep = Callable[[Row], bool]
+DeriveProblem = Callable[[Fields, Row], Derived]
+KeepRow = Callable[[Row], bool]
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ class Benchmark:
     columns: Mapping[str, str]  # ours (problem, question, gold, images) -> the hub's; others are the derivation's own
     verifier: str
     prompt: str  # key in PROMPTS
-    derive: Derive
+    derive: DeriveProblem
     citation: str
     paper: int | None = None  # problems in the paper (arXiv:2507.14843); None: not in it
     config: str | None = None
     guess: float | None = None  # chance that a blind guess is accepted
-    keep: Keep | None = None  # rows of the data set that belong to the benchmark
+    keep: KeepRow | None = None  # rows of the data set that belong to the benchmark
     share: int | None = None  # a seeded sample of this many, where the paper took one
     checked: bool = False  # whether id, split and columns were seen on the hub itself (`make test-hub`)
 

@@ -23,12 +23,12 @@ from offleash.problems.problem import NO_GOLD_NEEDED, Benchmark, Derived, Fields
 from offleash.problems.prompts import prompt
 
 # \fbox is what some solutions of MATH use instead.
-BOX = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
+BOX_PATTERN = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
 
 
 def last_boxed(text: str) -> str | None:
     """What the last balanced `\\boxed{}` or `\\fbox{}` holds; None when there is none."""
-    for start in reversed([match.end() for match in BOX.finditer(text)]):
+    for start in reversed([match.end() for match in BOX_PATTERN.finditer(text)]):
         depth = 1
         for at in range(start, len(text)):
             escaped = text[at - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
@@ -274,9 +274,9 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
             "Is it the right file?"
         )
     problems = _distinct(path, kept, chosen, benchmark)
-    not_kept, repeated = len(rows) - len(kept), len(kept) - len(problems)
+    filtered_out, repeated = len(rows) - len(kept), len(kept) - len(problems)
     rows_of = {problem.problem: number for number, problem in problems}
-    notes = _notes(path, () if benchmark else known, chosen, not_kept, repeated)
+    notes = _notes(path, () if benchmark else known, chosen, filtered_out, repeated)
     return ProblemSet(table(problem for _, problem in problems), notes, rows_of)
 
 
@@ -310,15 +310,15 @@ def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark
     return list(problems.values())
 
 
-def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, twice: int) -> tuple[Note, ...]:
+def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, duplicates: int) -> tuple[Note, ...]:
     used = {part for theirs in chosen.values() for part in (theirs, theirs.partition(".")[0])}
     unused = [name for name in known if name not in used and "." not in name]
     notes = [columns_note(path, chosen, unused)]
     if left:
         notes.append(Note(f"{path.name}: rows that do not belong to the benchmark were left out.", left, left_out=True))
-    if twice:
+    if duplicates:
         notes.append(
-            Note(f"{path.name}: rows that repeat an earlier problem word for word were left out.", twice, True)
+            Note(f"{path.name}: rows that repeat an earlier problem word for word were left out.", duplicates, True)
         )
     return tuple(notes)
 

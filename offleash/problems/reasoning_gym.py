@@ -30,13 +30,13 @@ Row = dict[str, str | None]
 
 # Item i of the library is drawn with seed + i: neighbouring seeds share nearly all items, so ours lie this far apart.
 STRIDE = 1_000_000
-SPARE = 50  # items tried per problem wanted, before giving up: some tasks have few different questions
+TRIES_PER_PROBLEM = 50  # items tried per problem wanted, before giving up: some tasks have few different questions
 
 # many answers are right and the library names none: their gold is null
-NO_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
+TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
 
 # today's date, put into the metadata of a question about hours: no scorer reads it, and a set must not change overnight
-DATED: dict[str, tuple[str, ...]] = {"time_intervals": ("start_time", "end_time")}
+DATE_FIELDS: dict[str, tuple[str, ...]] = {"time_intervals": ("start_time", "end_time")}
 
 
 # what the library draws for these follows the order of a set, which changes from one process to the next
@@ -60,7 +60,7 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
         task: A task of the library.
         size: How many. A longer set begins with the shorter one of the same seed.
         seed: Sets of different seeds share no item (see STRIDE).
-        level: "easy" (the library's defaults) or "hard" (the table HARD).
+        level: "easy" (the library's defaults) or "hard" (the table HARD_SETTINGS).
 
     Returns:
         Problems in the PROBLEMS schema, the same at every call and in every process.
@@ -71,11 +71,11 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
         raise unknown("level", level, LEVELS)
     _check_bounds(task, size, seed)
     _library()
-    apart = task in HASHED and os.environ.get("PYTHONHASHSEED") != "0"
-    rows = _rows_from_a_process(task, size, seed, level) if apart else _rows(task, size, seed, level)
+    own_process = task in HASHED and os.environ.get("PYTHONHASHSEED") != "0"
+    rows = _rows_from_a_process(task, size, seed, level) if own_process else _rows(task, size, seed, level)
     if len(rows) < size:
         raise OffleashError(
-            f"{task} at level {level!r} has only {len(rows)} different questions in {size * SPARE} draws. "
+            f"{task} at level {level!r} has only {len(rows)} different questions in {size * TRIES_PER_PROBLEM} draws. "
             f"Use --size {len(rows)} or fewer."
         )
     return as_problems(pl.DataFrame(rows, infer_schema_length=None))
@@ -88,13 +88,15 @@ def library_seed(seed: int, index: int) -> int:
 
 def _check_bounds(task: str, size: int, seed: int) -> None:
     """Sizes and seeds for which sets of different seeds share no item."""
-    if not 0 < size * SPARE <= STRIDE:
-        raise OffleashError(f"A Reasoning Gym set has 1 to {STRIDE // SPARE} problems; found --size {size}.")
+    if not 0 < size * TRIES_PER_PROBLEM <= STRIDE:
+        raise OffleashError(
+            f"A Reasoning Gym set has 1 to {STRIDE // TRIES_PER_PROBLEM} problems; found --size {size}."
+        )
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
         raise OffleashError(f"A Reasoning Gym seed must be 0 or more; found {seed}.")
     # pool_matrix seeds NumPy, which takes 32 bits
-    if task == "pool_matrix" and library_seed(seed, size * SPARE) >= 2**32:
-        largest = (2**32 - size * SPARE) // STRIDE
+    if task == "pool_matrix" and library_seed(seed, size * TRIES_PER_PROBLEM) >= 2**32:
+        largest = (2**32 - size * TRIES_PER_PROBLEM) // STRIDE
         raise OffleashError(f"pool_matrix takes seeds up to {largest} at this size; found {seed}.")
 
 
@@ -113,9 +115,9 @@ def _library() -> "ModuleType":
 
 def _rows_from_a_process(task: str, size: int, seed: int, level: str) -> list[Row]:
     """The rows from a process with a fixed PYTHONHASHSEED, which can be set only when Python starts."""
-    settled = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     command = [sys.executable, "-P", "-W", "ignore", "-m", __spec__.name, task, str(size), str(seed), level]
-    done = subprocess.run(command, env=settled, capture_output=True, text=True, encoding="utf-8", check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise OffleashError(f"Generating {size} problems of {task} failed: {last}")
@@ -126,21 +128,21 @@ def _rows_from_a_process(task: str, size: int, seed: int, level: str) -> list[Ro
 def _rows(task: str, size: int, seed: int, level: str) -> list[Row]:
     """The first `size` items whose question is new; a task with few questions repeats them, a set counts each once."""
     dataset_class, config_class = _library().factory.DATASETS[task]
-    settings = HARD.get(task, {}) if level == "hard" else {}
+    settings = HARD_SETTINGS.get(task, {}) if level == "hard" else {}
     # The size is that of all items tried: tasks that precompute something do it for as many as may be needed.
-    config = config_class(seed=library_seed(seed, 0), size=size * SPARE, **settings)
-    with _steady(task, library_seed(seed, 0)):
+    config = config_class(seed=library_seed(seed, 0), size=size * TRIES_PER_PROBLEM, **settings)
+    with _fixed_randomness(task, library_seed(seed, 0)):
         dataset = dataset_class(config)
     rows: dict[str, Row] = {}
-    for index in range(size * SPARE):
-        with _steady(task, library_seed(seed, index)):
+    for index in range(size * TRIES_PER_PROBLEM):
+        with _fixed_randomness(task, library_seed(seed, index)):
             try:
                 entry: dict[str, Any] = dataset[index]
             except ValueError:  # "failed to generate after 100 tries": the library has no item for this seed
                 continue
         if not entry["metadata"].get("input_data", True) and not entry["metadata"]["output_data"]:
             continue  # codeio, when its program crashed: neither input nor output
-        row = _row(task, level, seed, index, entry, _scored_with(config))
+        row = _row(task, level, seed, index, entry, _scoring_settings(config))
         rows.setdefault(str(row["hash"]), row)
         if len(rows) == size:
             break
@@ -148,7 +150,7 @@ def _rows(task: str, size: int, seed: int, level: str) -> list[Row]:
 
 
 @contextmanager
-def _steady(task: str, seed: int) -> Iterator[None]:
+def _fixed_randomness(task: str, seed: int) -> Iterator[None]:
     """The global generators, seeded for one item and restored; what a task prints or warns about is not shown.
 
     codeio runs programs and list_functions draws numbers that use the global generators, whatever the item's seed.
@@ -168,7 +170,7 @@ def _steady(task: str, seed: int) -> Iterator[None]:
         np.random.set_state(numpy_before)  # noqa: NPY002
 
 
-def _scored_with(config: Any) -> dict[str, object]:
+def _scoring_settings(config: Any) -> dict[str, object]:
     """The settings in force that JSON can carry; the rest (how an ARC board is written) keep the library's defaults."""
     values: dict[str, object] = {}
     for field in fields(config):
@@ -181,7 +183,7 @@ def _scored_with(config: Any) -> dict[str, object]:
 
 
 def _row(task: str, level: str, seed: int, index: int, entry: Mapping[str, Any], config: Mapping[str, object]) -> Row:
-    metadata = {key: value for key, value in entry["metadata"].items() if key not in DATED.get(task, ())}
+    metadata = {key: value for key, value in entry["metadata"].items() if key not in DATE_FIELDS.get(task, ())}
     kept = {"question": entry["question"], "answer": entry["answer"], "metadata": metadata}
     details = {"task": task, "config": config, "entry": encoded(kept)}
     return {
@@ -218,9 +220,11 @@ Settings = dict[str, int | float | bool | str | list[int] | list[float] | list[s
 LEVELS = ("easy", "hard")
 
 # no harder setting exists: the library gives these no knob that makes them harder ("hard" draws them as "easy" does)
-NO_HARDER = frozenset({"acre", "arc_agi", "gsm_symbolic", "list_functions", "puzzle24", "quantum_lock", "syllogism"})
+NO_HARD_LEVEL = frozenset(
+    {"acre", "arc_agi", "gsm_symbolic", "list_functions", "puzzle24", "quantum_lock", "syllogism"}
+)
 
-HARD: dict[str, Settings] = {
+HARD_SETTINGS: dict[str, Settings] = {
     "ab": {"length": 25},
     "advanced_geometry": {"min_coord": -100, "max_coord": 100},
     "aiw": {"task_type_weights": [0.5, 0.25, 0.25], "max_entities": 10},

@@ -25,7 +25,7 @@ def _clean_letter(letter: str) -> str:
 
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_PICTURES = 0x2400  # the block of pictures of control characters
+_CONTROL_PICTURES = 0x2400  # the block of pictures of control characters
 _SCRIPT = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
@@ -64,7 +64,7 @@ def _visible_letter(letter: str) -> str:
         return letter
     code = ord(letter)
     if code < 0x20:
-        return chr(_PICTURES + code)
+        return chr(_CONTROL_PICTURES + code)
     if letter in _BIDI or unicodedata.category(letter) == "Cc":
         return f"[U+{code:04X}]"
     return letter
@@ -130,8 +130,8 @@ def prose(text: str, names: dict[str, str]) -> str:
 
 def tex(text: str) -> str:
     """A name as LaTeX prints it; control characters are dropped, letters of other alphabets stay."""
-    spaced = "".join(" " if letter.isspace() else letter for letter in text[:LONGEST])
-    kept = (letter for letter in spaced if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
+    single_spaced = "".join(" " if letter.isspace() else letter for letter in text[:LONGEST])
+    kept = (letter for letter in single_spaced if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
     return "".join(_TEX.get(letter, letter) for letter in kept).strip()
 
 

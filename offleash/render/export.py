@@ -16,10 +16,10 @@ Spec = dict[str, object]
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 SCALE = 3  # of PNG
 WIDTH = 620  # pixels, for a figure without a width of its own: it fills a page
-NARROW, NARROWEST = 150, 90  # facets: below the first they are stacked, none is below the second
-GAP = {True: 10, False: 24}  # between facets, on paper and elsewhere
+STACK_BELOW, MIN_FACET_WIDTH = 150, 90  # facets: below the first they are stacked, none is below the second
+FACET_GAP = {True: 10, False: 24}  # between facets, on paper and elsewhere
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-INK, PALE = "#222222", "#d9d9d9"
+INK_COLOUR, PALE_COLOUR = "#222222", "#d9d9d9"
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9.]+)"')
 
 
@@ -48,7 +48,7 @@ def specification(figure: Figure, width: int | None = None, stacked: bool | None
         whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = facets[0]
     else:
         below = look.paper if stacked is None else stacked
-        joined = (alt.vconcat if below else alt.hconcat)(*facets, spacing=GAP[look.paper])
+        joined = (alt.vconcat if below else alt.hconcat)(*facets, spacing=FACET_GAP[look.paper])
         whole = joined.resolve_scale(
             color="independent",
             fill="independent",
@@ -70,23 +70,23 @@ def _fitted(figure: Figure) -> Spec:
     """The document whose axes and labels too fit into the width asked for; facets that get narrow are stacked."""
     stacked = figure.look.paper
     width = _plot_width(figure, stacked)
-    if width < NARROW and not stacked and len(figure.facets) > 1:
+    if width < STACK_BELOW and not stacked and len(figure.facets) > 1:
         stacked, width = True, _plot_width(figure, True)
-    return specification(figure, max(NARROWEST, width), stacked)
+    return specification(figure, max(MIN_FACET_WIDTH, width), stacked)
 
 
 def _plot_width(figure: Figure, stacked: bool) -> int:
     """The width of a facet without its axis, found by drawing the figure once."""
-    width_wanted, across = _figure_width(figure.look), 1 if stacked else len(figure.facets)
-    first = max(NARROWEST, width_wanted // across - 50)
+    width_wanted, columns = _figure_width(figure.look), 1 if stacked else len(figure.facets)
+    first = max(MIN_FACET_WIDTH, width_wanted // columns - 50)
     match = _WIDTH.search(_svg(specification(figure, first, stacked)).decode())
-    beside = float(match.group(1)) - across * first if match else 0.0
-    return int((width_wanted - beside) // across)
+    margin_width = float(match.group(1)) - columns * first if match else 0.0
+    return int((width_wanted - margin_width) // columns)
 
 
 def _theme(look: FigureFormat) -> Spec:
     font = 8 if look.paper else 11
-    text: Spec = {"labelFontSize": font, "titleFontSize": font, "labelColor": INK, "titleColor": INK}
+    text: Spec = {"labelFontSize": font, "titleFontSize": font, "labelColor": INK_COLOUR, "titleColor": INK_COLOUR}
     axis = text | {
         "gridColor": "#e8e8e8",
         "domainColor": "#888888",
@@ -101,11 +101,11 @@ def _theme(look: FigureFormat) -> Spec:
         "padding": 2 if look.paper else 6,
         "axis": axis,
         "legend": text | {"symbolSize": 40 if look.paper else 70, "columnPadding": 8, "rowPadding": 1, "offset": 4},
-        "title": {"fontSize": font, "color": INK, "fontWeight": "bold", "offset": 4},
-        "text": {"color": INK, "fontSize": font},
+        "title": {"fontSize": font, "color": INK_COLOUR, "fontWeight": "bold", "offset": 4},
+        "text": {"color": INK_COLOUR, "fontSize": font},
         "rule": {"color": "#555555"},
         "line": {"strokeWidth": 1.3 if look.paper else 2},
-        "view": {"stroke": PALE},
+        "view": {"stroke": PALE_COLOUR},
     }
 
 

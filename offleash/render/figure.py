@@ -41,7 +41,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingFigure:
     """A figure that cannot be drawn from these runs; the reason says why, and what would make it possible."""
 
     name: str
@@ -53,7 +53,7 @@ Row = dict[str, object]
 Trace = tuple[str, list[int]]  # colour and dashes
 
 DIGITS = 5
-WIDE = 44  # characters of all labels of a legend that still fit side by side on a phone
+MAX_LEGEND_CHARACTERS = 44  # characters of all labels of a legend that still fit side by side on a phone
 
 
 def rounded(value: float, digits: int = DIGITS) -> float | None:
@@ -72,7 +72,7 @@ def legend(
     labels: Sequence[str], look: FigureFormat, columns: int | None = None, symbol: str = "", words: str = ""
 ) -> alt.Legend:
     """A legend above the facet, in one column where its labels are wide; `words` is an expression, never of names."""
-    wide = sum(map(len, labels)) > WIDE
+    wide = sum(map(len, labels)) > MAX_LEGEND_CHARACTERS
     return alt.Legend(
         symbolType=symbol or alt.Undefined,
         labelExpr=words or alt.Undefined,
@@ -122,7 +122,7 @@ def budget_axis(most: int, look: FigureFormat, field: str = "k:Q") -> alt.X:
     return alt.X(field, title="k, samples per problem", axis=axis, scale=scale)
 
 
-def share_top(values: Sequence[float] | np.ndarray) -> float:
+def share_axis_end(values: Sequence[float] | np.ndarray) -> float:
     """Where an axis of shares that starts at 0 ends: at 1, or lower where all shares are small."""
     known = [float(value) for value in np.ravel(values) if isfinite(value)]
     most = max(known, default=1.0)

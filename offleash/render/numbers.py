@@ -22,10 +22,10 @@ def short_names(names: Sequence[str], letters: int) -> list[str]:
     """Names that fit and still differ, in their order."""
     out: list[str] = []
     for name in names:
-        fit, number = short_name(name, letters) or "(unnamed)", 2
-        while fit in out:
-            fit, number = f"{short_name(name, letters - 4)} ({number})", number + 1
-        out.append(fit)
+        candidate, number = short_name(name, letters) or "(unnamed)", 2
+        while candidate in out:
+            candidate, number = f"{short_name(name, letters - 4)} ({number})", number + 1
+        out.append(candidate)
     return out
 
 

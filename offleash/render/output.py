@@ -7,16 +7,16 @@ from tempfile import NamedTemporaryFile
 
 from offleash.errors import OffleashError
 
-PAGES = (".html", ".htm")  # endings of a page
+PAGE_SUFFIXES = (".html", ".htm")  # endings of a page
 
 
-def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> None:
+def check_writable(path: Path, endings: tuple[str, ...] = (), option: str = "") -> None:
     """Refuse a path that is a folder or a device, that cannot be written, or of another ending than those.
 
     Whether it can be written is tried: what rights say is not what every file system does. `option` is the one that
     names the path.
     """
-    another = _choose_another(option)
+    hint = _choose_another_text(option)
     try:
         if path.is_dir():
             raise OffleashError(f"{path} is a folder. Name a file in it, for example {path / 'report.html'}.")
@@ -25,12 +25,12 @@ def check_place(path: Path, endings: tuple[str, ...] = (), option: str = "") -> 
                 f"{path} ends in {path.suffix!r}, but a page ends in {endings[0]!r}. Choose another name."
             )
         if path.exists() and not path.is_file():
-            raise OffleashError(f"{path} is a pipe or a device, but a report needs a file. {another}.")
+            raise OffleashError(f"{path} is a pipe or a device, but a report needs a file. {hint}.")
         if path.exists() and not os.access(path, os.W_OK):
-            raise OffleashError(f"{path} cannot be written (permission denied). {another}.")
-        _try_to_write(path, another)
+            raise OffleashError(f"{path} cannot be written (permission denied). {hint}.")
+        _try_to_write(path, hint)
     except OSError as error:
-        raise _unwritable(path, error, another) from None
+        raise _unwritable(path, error, hint) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -50,13 +50,13 @@ def write_bytes(path: Path, content: bytes, option: str = "") -> None:
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise _unwritable(path, error, _choose_another(option)) from None
+        raise _unwritable(path, error, _choose_another_text(option)) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
-def _try_to_write(path: Path, another: str) -> None:
+def _try_to_write(path: Path, hint: str) -> None:
     """Make the folder of a path and a file in it, and leave no trace of either."""
     target = folder = path.resolve().parent
     missing: list[Path] = []
@@ -64,7 +64,7 @@ def _try_to_write(path: Path, another: str) -> None:
         missing.append(folder)
         folder = folder.parent
     if not folder.is_dir():
-        raise OffleashError(f"{path} cannot be written: {folder} is a file. {another}.")
+        raise OffleashError(f"{path} cannot be written: {folder} is a file. {hint}.")
     made: list[Path] = []
     try:
         for created in reversed(missing):
@@ -78,12 +78,12 @@ def _try_to_write(path: Path, another: str) -> None:
                 created.rmdir()
 
 
-def _choose_another(option: str) -> str:
+def _choose_another_text(option: str) -> str:
     return f"Choose another path with {option}" if option else "Choose another path"
 
 
-def _unwritable(path: Path, error: OSError, another: str) -> OffleashError:
-    return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}). {another}.")
+def _unwritable(path: Path, error: OSError, hint: str) -> OffleashError:
+    return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}). {hint}.")
 
 
 def _umask() -> int:

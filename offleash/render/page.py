@@ -34,7 +34,7 @@ SCRIPTS = ("text.js", "theme.js", "charts.js", "table.js", "samples.js", "proble
 
 
 @cache
-def charting() -> str:
+def chart_script_source() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, from the package that also exports figures."""
     import vl_convert
 
@@ -57,10 +57,10 @@ def style() -> str:
 def policy(scripts: list[str], served: bool) -> str:
     """Content-Security-Policy: the scripts of the page by their hash, no network but the server that served it."""
     hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts)
-    connect = "'self'" if served else "'none'"
+    connect_source = "'self'" if served else "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+        f"connect-src {connect_source}; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -73,17 +73,17 @@ MOST = 20  # benchmarks shown in a terminal, those with most problems
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
     """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
     if len(comparisons) > 1:
-        console.print(_steps(comparisons, together))
-    console.print(_comparison(comparisons[-1], [note for comparison in comparisons for note in comparison.notes]))
+        console.print(_checkpoint_table(comparisons, together))
+    console.print(_comparison_table(comparisons[-1], [note for comparison in comparisons for note in comparison.notes]))
 
 
-def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType:
+def _comparison_table(comparison: Comparison, notes: Sequence[Note]) -> RenderableType:
     """One comparison for the terminal: finding, tables, evidence, warnings, notes."""
     change = comparison.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(comparison.tally.problem_P))
-    many = f"{problems:,} problems" if problems != 1 else "1 problem"
-    how = f"   {many}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
+    problem_count = f"{problems:,} problems" if problems != 1 else "1 problem"
+    how = f"   {problem_count}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
     # most important first: a reader who stops after the finding and the counts has the result
     parts: list[RenderableType] = [
@@ -102,9 +102,9 @@ def _comparison(comparison: Comparison, notes: Sequence[Note]) -> RenderableType
         comparison.before.samples is not None and comparison.after.samples is not None
     ):  # without samples there are no entropies
         from offleash.analyses.entropy.entropy import entropies_of
-        from offleash.analyses.entropy.report import square_words
+        from offleash.analyses.entropy.report import directions_text
 
-        if words := square_words(entropies_of(comparison), 1):
+        if words := directions_text(entropies_of(comparison), 1):
             parts.append(Text(_plain(words)))
     # warnings stand near the end, where they are still on the screen when the command returns
     parts += [Text(f"! {warning}", style="yellow") for warning in result_warnings(comparison)]
@@ -127,7 +127,7 @@ def _cells(comparison: Comparison) -> Table:
     if null is not None:
         table.add_row("unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
-        table.add_row("p (a rate rose / fell)", "", _p(null.p_E), _p(null.p_S), "")
+        table.add_row("p (a rate rose / fell)", "", _p_text(null.p_E), _p_text(null.p_S), "")
     if comparison.guessing.without is not None:
         table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
     return table
@@ -179,8 +179,8 @@ def _benchmarks(comparison: Comparison) -> Table:
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
-    widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
-    for part in sorted(widest, key=lambda part: part.name):
+    largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
+    for part in sorted(largest_benchmarks, key=lambda part: part.name):
         change = part.change
         ends = change.interval["NSCR"]
         table.add_row(
@@ -238,7 +238,7 @@ def _evidence(comparison: Comparison) -> RenderableType:
     return Text("\n".join(lines))
 
 
-def _steps(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
+def _checkpoint_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
     """Checkpoints in a table, one row each, and what all of them reach together."""
     k = comparisons[0].change.k
     table = Table(
@@ -271,8 +271,8 @@ def _steps(comparisons: Sequence[Comparison], union: Union | None) -> Renderable
 
 def _notes(notes: Sequence[Note]) -> list[str]:
     """Notes on what was read and left out, each once: several comparisons share their first run."""
-    counted = [f"{_plain(note.text)}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
-    return list(dict.fromkeys(counted))
+    note_lines = [f"{_plain(note.text)}{f' ({note.rows:,})' if note.rows else ''}" for note in notes]
+    return list(dict.fromkeys(note_lines))
 
 
 def _plain(text: str) -> str:
@@ -292,6 +292,6 @@ def _value(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
-def _p(value: float) -> str:
+def _p_text(value: float) -> str:
     """A p-value; small ones with an exponent, since 0.000 would say nothing."""
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

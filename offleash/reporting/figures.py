@@ -25,7 +25,7 @@ from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import detail
 from offleash.errors import unknown
-from offleash.render.figure import PAGE, Figure, FigureFormat, Missing
+from offleash.render.figure import PAGE, Figure, FigureFormat, MissingFigure
 
 # the order of the page: what all comparisons have first, what needs answers, several benchmarks or scores later
 FIGURES: dict[str, Draw] = {
@@ -45,7 +45,7 @@ FIGURES: dict[str, Draw] = {
 }
 
 
-def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure | Missing:
+def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure | MissingFigure:
     """One figure by its name.
 
     Args:

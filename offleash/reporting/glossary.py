@@ -99,7 +99,7 @@ GLOSSARY: dict[str, str] = {
 }
 
 # each a tempting conclusion, then why it may be wrong and what to do instead
-MISLEADS: tuple[tuple[str, str], ...] = (
+MISREADINGS: tuple[tuple[str, str], ...] = (
     (
         "“It is not reached, so the model cannot do it.”",
         "With k samples a rate of 3/k goes unseen one time in twenty, and one of 0.7/k every other time. "
@@ -174,7 +174,7 @@ MISLEADS: tuple[tuple[str, str], ...] = (
 def document() -> str:
     """The glossary as Markdown: docs/glossary.md."""
     terms = "\n".join(f"* **{term}**: {meaning}" for term, meaning in GLOSSARY.items())
-    misleads = "\n".join(f"* **{claim}** {answer}" for claim, answer in MISLEADS)
+    misreadings = "\n".join(f"* **{claim}** {answer}" for claim, answer in MISREADINGS)
     return (
         "# Glossary\n\n"
         "The terms of the report, as the page itself defines them. Formulas and sources: [statistics](statistics.md). "
@@ -183,7 +183,7 @@ def document() -> str:
         f"{terms}\n\n"
         "## How a report can mislead\n\n"
         "Tempting conclusions, and why they may be wrong.\n\n"
-        f"{misleads}\n"
+        f"{misreadings}\n"
     )
 
 

@@ -16,8 +16,8 @@ from offleash.version import __version__
 
 # the order of Table 1 of the paper
 COLUMNS = ("model", "domain", *METRICS, "P", "E", "S", "O")
-OVERALL = "Overall"  # the domain of the row over all benchmarks
-UNDEFINED = "--"  # an en dash in LaTeX
+OVERALL_DOMAIN = "Overall"  # the domain of the row over all benchmarks
+UNDEFINED_TEXT = "--"  # an en dash in LaTeX
 
 
 def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
@@ -47,15 +47,15 @@ def rows(comparison: Comparison, intervals: bool = False) -> list[str]:
     model, several = comparison.change.after, len(comparison.benchmarks) > 1
     out = [row(model, part.name, part.change, intervals) for part in comparison.benchmarks] if several else []
     # with one benchmark, a row for it and one overall would be the same row twice
-    alone = OVERALL if several or not comparison.benchmarks else comparison.benchmarks[0].name
+    alone = OVERALL_DOMAIN if several or not comparison.benchmarks else comparison.benchmarks[0].name
     return [*out, row(model, alone, comparison.change, intervals)]
 
 
 def row(model: str, domain: str, change: SupportChange, intervals: bool = False) -> str:
     """One row, ended as LaTeX ends it."""
-    names = [tex(model), tex(domain) or OVERALL]
+    names = [tex(model), tex(domain) or OVERALL_DOMAIN]
     metrics = [_metric(change.value[name], change.interval[name] if intervals else None) for name in METRICS]
-    return " & ".join([*names, *metrics, *map(_cell, cells(change))]) + r" \\"
+    return " & ".join([*names, *metrics, *map(_number_cell, cells(change))]) + r" \\"
 
 
 def _scope_comment(comparison: Comparison) -> str:
@@ -69,7 +69,7 @@ def _scope_comment(comparison: Comparison) -> str:
 def _metric(value: float, ends: Interval | None) -> str:
     """A rate, with its interval where it is wanted and known."""
     if math.isnan(value):
-        return UNDEFINED
+        return UNDEFINED_TEXT
     if ends is None or math.isnan(ends.low):
         return _number(value)
     return f"{_number(value)} {{\\scriptsize [{_number(ends.low)}, {_number(ends.high)}]}}"
@@ -81,8 +81,8 @@ def _number(value: float) -> str:
     return f"${text}$" if text.startswith("-") else text
 
 
-def _cell(value: float) -> str:
+def _number_cell(value: float) -> str:
     """A count without thousands separators, which siunitx would read as decimal commas."""
     if math.isnan(value):
-        return UNDEFINED
+        return UNDEFINED_TEXT
     return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.1f}"

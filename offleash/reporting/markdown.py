@@ -22,7 +22,10 @@ from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains: a summary is read in a pull request
 MOST_BENCHMARKS = 20  # those with most problems
-_BEFORE, _AFTER = "\ue000", "\ue001"  # private-use placeholders for run names until the words around them are escaped
+_BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER = (
+    "\ue000",
+    "\ue001",
+)  # private-use placeholders for run names until the words around them are escaped
 
 
 def markdown(comparisons: Sequence[Comparison], union: Union | None = None, command: str = "") -> str:
@@ -39,7 +42,7 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
         _escape_sentences(comparison, [finding(_with_placeholder_names(comparison))])[0],
         _about(comparison),
     ]
-    parts += [_support(comparison), _metrics(comparison), *_passes(comparison), _significant(comparison)]
+    parts += [_support(comparison), _metrics(comparison), *_pass_table(comparison), _significant(comparison)]
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
     if len(comparisons) > 1:
@@ -111,7 +114,7 @@ def _metrics(comparison: Comparison) -> str:
     return _table(["metric", "value", "95% interval", "meaning"], rows, left=(0, 3))
 
 
-def _passes(comparison: Comparison) -> list[str]:
+def _pass_table(comparison: Comparison) -> list[str]:
     """pass@1 and pass@k of both runs; empty per answer or solution, where a pass is not defined."""
     if comparison.tally.per is not Per.PROBLEM:
         return []
@@ -142,11 +145,11 @@ def _curves_at(comparison: Comparison, k: int) -> list[Curve]:
         )
         return [curve(sums, name) for name in names]
     whole = (comparison.curves[name] for name in names)
-    return [Curve(it.name, *(getattr(it, axis)[index] for axis in _AXES)) for it in whole]
+    return [Curve(it.name, *(getattr(it, axis)[index] for axis in _CURVE_ARRAYS)) for it in whole]
 
 
 # the arrays of a curve, cut to one budget together
-_AXES = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
+_CURVE_ARRAYS = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
 
 
 def _significant(comparison: Comparison) -> str:
@@ -156,7 +159,9 @@ def _significant(comparison: Comparison) -> str:
     for label, problems in (("Significantly lost", evidence.lost), ("Significantly gained", evidence.gained)):
         if not problems:
             continue
-        lines = [f"- {code(problem)}: {_successes(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]]
+        lines = [
+            f"- {code(problem)}: {_success_counts(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]
+        ]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
         parts.append(f"### {label} (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
@@ -167,11 +172,13 @@ def _significant(comparison: Comparison) -> str:
         why = evidence.bound_reason or evidence.null_reason or "it is not defined for this rule"
         return f"No list of significant losses and gains: {why}."
     least = evidence.smallest_certain_loss
-    needs = f" A single loss is significant if it rests on {least} or more successes." if least is not None else ""
-    return f"No single loss or gain is significant (FDR 5%).{needs}"
+    threshold_sentence = (
+        f" A single loss is significant if it rests on {least} or more successes." if least is not None else ""
+    )
+    return f"No single loss or gain is significant (FDR 5%).{threshold_sentence}"
 
 
-def _successes(comparison: Comparison, row: int) -> str:
+def _success_counts(comparison: Comparison, row: int) -> str:
     """The counts behind one loss or gain, before and after."""
     tally, k = comparison.tally, comparison.change.k
     if (tally.until_R > 0).any():  # a run that stopped early has no first k samples to count in
@@ -185,8 +192,8 @@ def _benchmarks(comparison: Comparison) -> str:
     """One row per benchmark, by name; the mean, where each weighs the same, last."""
     header = ["benchmark", "problems", *CELLS, "SRR", "NDR", "NSCR", "95% interval of NSCR", "pass@1", "pass@k"]
     rows = []
-    widest = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
-    for part in sorted(widest, key=lambda part: part.name):
+    largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
+    for part in sorted(largest_benchmarks, key=lambda part: part.name):
         change, ends = part.change, part.change.interval["NSCR"]
         metrics = [decimal(change.value[name]) for name in ("SRR", "NDR", "NSCR")]
         # before and after share a cell: a table in a pull request is narrow
@@ -206,8 +213,16 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
     """One row per checkpoint, and what all of them reach together."""
     k = comparisons[0].change.k
     budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
-    passing = [f"pass@{budget:,}" for budget in budgets]
-    header = ["run", *passing, *CELLS, "SRR", "NDR", "losses beyond chance, at least", "gains beyond chance, at least"]
+    pass_columns = [f"pass@{budget:,}" for budget in budgets]
+    header = [
+        "run",
+        *pass_columns,
+        *CELLS,
+        "SRR",
+        "NDR",
+        "losses beyond chance, at least",
+        "gains beyond chance, at least",
+    ]
     rows = []
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
@@ -243,16 +258,16 @@ def _with_placeholder_names(comparison: Comparison) -> Comparison:
     """The comparison with runs whose names are one letter that no text has."""
     return replace(
         comparison,
-        before=replace(comparison.before, name=_BEFORE),
-        after=replace(comparison.after, name=_AFTER),
-        change=replace(comparison.change, before=_BEFORE, after=_AFTER),
-        tally=replace(comparison.tally, runs=(_BEFORE, _AFTER)),
+        before=replace(comparison.before, name=_BEFORE_PLACEHOLDER),
+        after=replace(comparison.after, name=_AFTER_PLACEHOLDER),
+        change=replace(comparison.change, before=_BEFORE_PLACEHOLDER, after=_AFTER_PLACEHOLDER),
+        tally=replace(comparison.tally, runs=(_BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER)),
     )
 
 
 def _escape_sentences(comparison: Comparison, texts: Iterable[str]) -> list[str]:
     """Our sentences with the real names of the runs as code, escaped."""
-    names = {_BEFORE: comparison.before.name, _AFTER: comparison.after.name}
+    names = {_BEFORE_PLACEHOLDER: comparison.before.name, _AFTER_PLACEHOLDER: comparison.after.name}
     return [prose(text, names) for text in texts]
 
 
@@ -282,9 +297,9 @@ def p_value(value: float) -> str:
 def rule_in_words(comparison: Comparison) -> str:
     """What it takes to be reached."""
     change, question = comparison.change, comparison.question
-    hit = "is correct" if change.per is Per.PROBLEM else f"is correct and gives this {change.per.value}"
+    correct_phrase = "is correct" if change.per is Per.PROBLEM else f"is correct and gives this {change.per.value}"
     return {
-        Rule.SEEN: f"at least one of k samples {hit}",
+        Rule.SEEN: f"at least one of k samples {correct_phrase}",
         Rule.ABOVE: f"the share of correct samples is above {question.tau:g}",
         Rule.CONFIDENT: f"the success rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
         Rule.POSTERIOR: f"the success rate is above what k samples can miss, with posterior probability "

@@ -16,9 +16,9 @@ from offleash.data.tables import SAMPLES, VERDICT
 from offleash.data.verdict import Verdict
 from offleash.render.json import Json, encode
 
-UNVERIFIED = "unverified"  # the word for a null verdict: drawn, and not yet judged
+UNVERIFIED_WORD = "unverified"  # the word for a null verdict: drawn, and not yet judged
 VERDICTS_AT_ONCE = 1_000_000  # verdicts in memory at a time
-HELD = 8  # problems whose verdicts stay in memory while a reader turns their pages
+CACHED_PROBLEMS = 8  # problems whose verdicts stay in memory while a reader turns their pages
 _KEY = ["problem", "index"]  # identifies a sample within a run
 _VERDICT_COLUMNS = ["verdict", "answer", "reason", "step"]  # columns of verdicts
 _ANSWER_KEY = ["problem", "answer", "verdict"]
@@ -120,7 +120,7 @@ class SampleStore:
     @cached_property
     def _verdicts_of_problem(self) -> Callable[[str, int], pl.DataFrame]:
         """The verdicts of one problem by index; a reader turns pages, so those of the last few problems are cached."""
-        return lru_cache(maxsize=HELD)(
+        return lru_cache(maxsize=CACHED_PROBLEMS)(
             lambda own, r: self._verdicts(r).filter(pl.col("problem") == own).collect().sort("index")
         )
 
@@ -213,19 +213,19 @@ def _is_in(values: pl.Series) -> pl.Expr:
 
 
 def _verdict_is(word: str) -> pl.Expr:
-    """Whether a sample has a verdict; the word for none is UNVERIFIED."""
-    return pl.col("verdict").is_null() if word == UNVERIFIED else pl.col("verdict") == pl.lit(word, VERDICT)
+    """Whether a sample has a verdict; the word for none is UNVERIFIED_WORD."""
+    return pl.col("verdict").is_null() if word == UNVERIFIED_WORD else pl.col("verdict") == pl.lit(word, VERDICT)
 
 
 def _verdict_text() -> pl.Expr:
     """The verdict as text; a sample that is not yet judged has a null verdict and gets a word of its own."""
-    return pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED)
+    return pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED_WORD)
 
 
 def _verdict_counts(grouped: pl.DataFrame) -> pl.DataFrame:
     """How many samples of each problem have each verdict, in the usual order of verdicts."""
-    counted = grouped.group_by("problem", "verdict").agg(pl.col("count").sum())
-    return counted.sort("verdict", nulls_last=True).select("problem", _verdict_text(), "count")
+    verdict_counts = grouped.group_by("problem", "verdict").agg(pl.col("count").sum())
+    return verdict_counts.sort("verdict", nulls_last=True).select("problem", _verdict_text(), "count")
 
 
 def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -244,9 +244,9 @@ def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
 def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl.DataFrame:
     """The samples to look at: of every verdict first one of each answer, by index, then a second of each."""
     # only where distinct answers do not fill the places are further samples of the same answer needed
-    few = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
+    short_groups = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
     rank = pl.col("index").rank("ordinal").over(_ANSWER_KEY)
-    more = near.join(few, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(rank=rank)
+    more = near.join(short_groups, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(rank=rank)
     every = pl.concat(
         [
             grouped.select("problem", "verdict", "index", rank=pl.lit(1, more.schema["rank"])),
@@ -260,11 +260,11 @@ def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl
 # JSON documents: a problem's question, its answers and some of its samples, with long texts cut.
 
 
-EACH, ANSWERS = 3, 50  # samples of each verdict, answers
-HEAD, TAIL = 3_500, 500  # characters of the two ends of a text: the answer is mostly at the end
+SAMPLES_PER_VERDICT, ANSWERS = 3, 50  # samples of each verdict, answers
+HEAD_CHARACTERS, TAIL_CHARACTERS = 3_500, 500  # characters of the two ends of a text: the answer is mostly at the end
 QUESTION, ANSWER = 20_000, 500  # characters of a question or a gold answer; of an answer or a reason
 RUNS = (0, 1)  # before, after
-CUT = "\N{HORIZONTAL ELLIPSIS}"
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def problem_document(store: SampleStore, row: int) -> Json:
@@ -275,9 +275,9 @@ def problem_document(store: SampleStore, row: int) -> Json:
 def problem_documents(
     store: SampleStore,
     rows: Sequence[int],
-    each: int = EACH,
-    head: int = HEAD,
-    tail: int = TAIL,
+    each: int = SAMPLES_PER_VERDICT,
+    head: int = HEAD_CHARACTERS,
+    tail: int = TAIL_CHARACTERS,
     answers: int = ANSWERS,
 ) -> dict[int, Json]:
     """The documents of some problems, by row; each run is scanned once for all of them."""
@@ -290,7 +290,7 @@ def problem_documents(
 
 def samples_document(store: SampleStore, row: int, r: int, verdict: str | None, start: int, size: int) -> Json:
     """Some samples of a problem in the order of their index, and how many there are."""
-    page, total = store.page(row, r, verdict, start, size, HEAD, TAIL)
+    page, total = store.page(row, r, verdict, start, size, HEAD_CHARACTERS, TAIL_CHARACTERS)
     return {"samples": [_sample_document(sample) for sample in page], "total": total}
 
 
@@ -339,4 +339,4 @@ def _sample_document(sample: SampleView) -> Json:
 
 def _clipped(text: str | None, most: int) -> str | None:
     """The beginning of a text; an ellipsis says that there is more."""
-    return text if text is None or len(text) <= most else text[:most] + CUT
+    return text if text is None or len(text) <= most else text[:most] + ELLIPSIS

@@ -23,13 +23,20 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.render.escape import script_json
 from offleash.render.json import Json
-from offleash.reporting.samples import RUNS, UNVERIFIED, SampleStore, problem_document, samples_document, text_document
+from offleash.reporting.samples import (
+    RUNS,
+    UNVERIFIED_WORD,
+    SampleStore,
+    problem_document,
+    samples_document,
+    text_document,
+)
 
 # Routes: what each address returns. No address names a file: rows and indices are numbers, and checked.
 
 
 ALL = "all"
-VERDICTS = (*(verdict.value for verdict in Verdict), UNVERIFIED, ALL)
+VERDICTS = (*(verdict.value for verdict in Verdict), UNVERIFIED_WORD, ALL)
 SAMPLES_AT_ONCE, LETTERS_AT_ONCE = 100, 100_000  # most that one request may fetch
 LARGEST = 2**32 - 1  # index: the column is UInt32
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
@@ -167,7 +174,7 @@ def _number(query: Mapping[str, str], name: str, low: int, high: int, usual: int
 
 
 LOOPBACK = "127.0.0.1"
-SECONDS = 60  # that a connection may be silent
+IDLE_SECONDS = 60  # that a connection may be silent
 METHODS = "GET, HEAD"
 OTHER_SITES = ("cross-site", "same-site")  # what a browser calls a page that is not ours; another port is same-site
 BODY_HEADERS = (
@@ -272,7 +279,7 @@ class _Request(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"  # of a line without one: else the answer would go without headers
-    timeout = SECONDS
+    timeout = IDLE_SECONDS
     disable_nagle_algorithm = True  # otherwise a body waits for the acknowledgement of its headers, 40 ms per request
 
     def parse_request(self) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
-from offleash.results.result import Result, say, screen
+from offleash.results.result import Result, console_of, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,7 @@ class EntropyResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.entropy.terminal import show_entropies
 
-        show_entropies(screen(console), self.entropies)
+        show_entropies(console_of(console), self.entropies)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -69,7 +69,7 @@ class LikelihoodResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.likelihood.terminal import show_likelihood
 
-        show_likelihood(screen(console), self.likelihood)
+        show_likelihood(console_of(console), self.likelihood)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -95,7 +95,7 @@ class StrategiesResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.strategies.terminal import show_strategies
 
-        show_strategies(screen(console), self.strategies)
+        show_strategies(console_of(console), self.strategies)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -139,7 +139,7 @@ class SweepResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.sweep.report import show_sweep
 
-        show_sweep(screen(console), self.sweep)
+        show_sweep(console_of(console), self.sweep)
         if self.path is not None:
             say(console, f"Figure: {self.path}")
 
@@ -159,7 +159,7 @@ class CertifyResult(Result):
 
     @property
     def ok(self) -> bool:
-        return not self.run.troubles
+        return not self.run.failure_reasons
 
     def to_dict(self) -> dict[str, Any]:
         from offleash.analyses.certificates.report import certified_document
@@ -194,7 +194,7 @@ class NucleusResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.certificates.report import show_cutoff
 
-        show_cutoff(screen(console), self.cuts)
+        show_cutoff(console_of(console), self.cuts)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -230,7 +230,7 @@ class TheoryResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.theory.report import show_theory
 
-        show_theory(screen(console), self.theory)
+        show_theory(console_of(console), self.theory)
         for path in self.figures:
             say(console, str(path))
 
@@ -255,7 +255,7 @@ class PlanResult(Result):
         from offleash.analyses.planning import plan_table
 
         for plan in self.plans:
-            screen(console).print(plan_table(plan))
+            console_of(console).print(plan_table(plan))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.results.result import Result, say, screen, unknown_ending
+from offleash.results.result import Result, console_of, say, unknown_ending
 
 if TYPE_CHECKING:
     import altair as alt
@@ -102,7 +102,7 @@ class ComparisonResult(Result):
         return document(self.comparisons, self.union, self.flips, self.verified)
 
     def show(self, console: "Console | None" = None) -> None:
-        out = screen(console)
+        out = console_of(console)
         if self.certified:
             from offleash.analyses.certificates.report import show_certified
 
@@ -146,9 +146,9 @@ class ComparisonResult(Result):
         kind = format or FORMATS.get(target.suffix.lower())
         if kind is None:
             return super().save(target) if target.suffix.lower() in (".json", ".txt") else self._refuse(target)
-        from offleash.render.output import check_place, write_text
+        from offleash.render.output import check_writable, write_text
 
-        check_place(target)
+        check_writable(target)
         write_text(target, self.report_text(kind, intervals, command, progress))
         return target
 
@@ -240,11 +240,11 @@ class FigureResult(Result):
         return FigureFormat(self.width, height, self.width <= 1.5 * (PAPER.width or 0))
 
     def figure_at(self, look: "FigureFormat") -> "Figure":
-        from offleash.render.figure import Missing
+        from offleash.render.figure import MissingFigure
         from offleash.reporting.figures import figure
 
         drawn = figure(self.name, self.subject, look)
-        if isinstance(drawn, Missing):
+        if isinstance(drawn, MissingFigure):
             raise OffleashError(f"The figure {self.name!r} cannot be drawn: {drawn.reason}.")
         return drawn
 
@@ -270,11 +270,11 @@ class FigureResult(Result):
     def save(self, path: str | Path) -> Path:
         """Write it as .pdf, .svg or .png."""
         from offleash.render.export import kind_of, write_figure
-        from offleash.render.output import check_place
+        from offleash.render.output import check_writable
 
         target = Path(path)
         kind_of(target)
-        check_place(target)
+        check_writable(target)
         write_figure(self.figure_at(self.look), target)
         return target
 
@@ -305,15 +305,15 @@ class ReportResult(Result):
         target = Path(path)
         if FORMATS.get(target.suffix.lower()) != self.format:
             return super().save(target)
-        from offleash.render.output import check_place, write_text
+        from offleash.render.output import check_writable, write_text
 
-        check_place(target)
+        check_writable(target)
         write_text(target, self.text)
         return target
 
     def show(self, console: "Console | None" = None) -> None:
         if self.path is None:
-            screen(console).file.write(self.text)
+            console_of(console).file.write(self.text)
         elif self.format == "html":
             say(console, f"{self.finding}\nReport: {self.path} ({len(self.text.encode()) / 1e6:.1f} MB)")
         else:

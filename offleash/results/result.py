@@ -20,7 +20,7 @@ from offleash.errors import OffleashError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SCREEN = 24  # lines of a repr
+REPR_LINES = 24  # lines of a repr
 WIDTH = 100  # characters of its lines
 
 
@@ -52,13 +52,13 @@ class Result(ABC):
 
     def save(self, path: str | Path) -> Path:
         """Write it to a file: .json as `to_dict` gives it, .jsonl a line per entry, .txt as it is shown."""
-        from offleash.render.output import check_place, write_text
+        from offleash.render.output import check_writable, write_text
 
         target = Path(path)
         endings = (".json", *((".jsonl",) if isinstance(self.to_dict(), list) else ()), ".txt")
         if target.suffix.lower() not in endings:
             raise unknown_ending(target, endings)
-        check_place(target)
+        check_writable(target)
         text = shown(self) if target.suffix.lower() == ".txt" else json_text(self, target.suffix.lower() == ".jsonl")
         write_text(target, text + "\n")
         return target
@@ -70,14 +70,14 @@ class Result(ABC):
         )
 
     def __repr__(self) -> str:
-        return first_screen(shown(self))
+        return truncated_repr(shown(self))
 
 
-def first_screen(text: str) -> str:
+def truncated_repr(text: str) -> str:
     """The beginning of a text that fits on a screen, with a word on the rest."""
     lines = text.splitlines()
-    if len(lines) > SCREEN:
-        lines = [*lines[: SCREEN - 1], f"... {len(lines) - SCREEN + 1} more lines: .show()"]
+    if len(lines) > REPR_LINES:
+        lines = [*lines[: REPR_LINES - 1], f"... {len(lines) - REPR_LINES + 1} more lines: .show()"]
     return "\n".join(lines)
 
 
@@ -92,17 +92,17 @@ def shown(result: Result, width: int = WIDTH) -> str:
     """What a result shows, as plain text."""
     from rich.console import Console
 
-    screen = io.StringIO()
-    result.show(Console(file=screen, width=width, markup=False, emoji=False, highlight=False, no_color=True))
-    return "\n".join(line.rstrip() for line in screen.getvalue().splitlines()).strip("\n")
+    console_of = io.StringIO()
+    result.show(Console(file=console_of, width=width, markup=False, emoji=False, highlight=False, no_color=True))
+    return "\n".join(line.rstrip() for line in console_of.getvalue().splitlines()).strip("\n")
 
 
 def say(console: "Console | None", text: str) -> None:
     """Print a text as it is, without what could steer a terminal; lines stay lines and are not wrapped."""
-    screen(console).print(printable(text), soft_wrap=True)
+    console_of(console).print(printable(text), soft_wrap=True)
 
 
-def screen(console: "Console | None") -> "Console":
+def console_of(console: "Console | None") -> "Console":
     """The console given, or standard output; what is printed there is data and never markup."""
     if console is not None:
         return console

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
 from offleash.results.comparison import ComparisonResult
-from offleash.results.result import Result, first_screen, json_text, say, screen
+from offleash.results.result import Result, console_of, json_text, say, truncated_repr
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,7 +106,7 @@ class StudyResult(Result):
             return
         from offleash.reporting.comparison import show
 
-        show(screen(console), self.result.comparisons)
+        show(console_of(console), self.result.comparisons)
         base, rl = (self.study.folder / name for name in ("base", "rl"))
         say(
             console,
@@ -302,15 +302,15 @@ class ProblemSetResult(Result):
 
     def show(self, console: "Console | None" = None) -> None:
         if self.problems is not None:
-            screen(console).file.write(json_text(self, lines=True) + "\n")
+            console_of(console).file.write(json_text(self, lines=True) + "\n")
             return
         from offleash.problems.benchmarks import show_benchmarks
 
-        show_benchmarks(screen(console), self.to_dict())
+        show_benchmarks(console_of(console), self.to_dict())
 
     def __repr__(self) -> str:
         shown = [name for name in ("problem", "question", "gold", "name", "about") if name in self.frame.columns]
-        return first_screen(repr(self.frame.select(shown)))
+        return truncated_repr(repr(self.frame.select(shown)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -333,7 +333,7 @@ class FormatsResult(Result):
         table = Table("format", "description", "files", box=box.SIMPLE_HEAD)
         for log_format in self.formats:
             table.add_row(log_format["name"], log_format["about"], ", ".join(log_format["examples"]))
-        screen(console).print(table)
+        console_of(console).print(table)
 
 
 def row_document(row: "Outcome | ScoredRow") -> dict[str, Any]:

@@ -96,9 +96,9 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 # Blocks of a file of weights that are hashed, and bytes of each: 1 MB per file. Training changes every weight, so a
 # sample of them is enough to distinguish checkpoints, and hashing a model of 100 GB takes seconds.
-BLOCKS, BLOCK = 64, 1 << 14
+HASHED_BLOCKS, BLOCK_BYTES = 64, 1 << 14
 WEIGHTS = (".safetensors", ".bin", ".gguf")
-HASHED = (".json", ".jinja", ".model", ".txt", *WEIGHTS)
+HASHED_SUFFIXES = (".json", ".jinja", ".model", ".txt", *WEIGHTS)
 
 
 def fingerprint(folder: str) -> str:
@@ -107,14 +107,14 @@ def fingerprint(folder: str) -> str:
     if not path.is_dir():
         return ""
     digest = blake2b(digest_size=12)
-    for file in sorted(entry for entry in path.iterdir() if entry.suffix in HASHED and entry.is_file()):
+    for file in sorted(entry for entry in path.iterdir() if entry.suffix in HASHED_SUFFIXES and entry.is_file()):
         size = file.stat().st_size
         digest.update(f"{file.name} {size} ".encode())
         with file.open("rb") as content:
-            if file.suffix not in WEIGHTS or size <= BLOCKS * BLOCK:
+            if file.suffix not in WEIGHTS or size <= HASHED_BLOCKS * BLOCK_BYTES:
                 digest.update(content.read())
                 continue
-            for block in range(BLOCKS):
-                content.seek((size - BLOCK) * block // (BLOCKS - 1))
-                digest.update(content.read(BLOCK))
+            for block in range(HASHED_BLOCKS):
+                content.seek((size - BLOCK_BYTES) * block // (HASHED_BLOCKS - 1))
+                digest.update(content.read(BLOCK_BYTES))
     return digest.hexdigest()

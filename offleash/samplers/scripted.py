@@ -22,7 +22,7 @@ from offleash.samplers.registry import Model
 from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Request, Sample, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
-ANY = "*"
+ANY_PROBLEM = "*"
 KEYS = ("problems", "tokens", "template")
 SETTINGS = ("delay", "copies", "fail", "width", "appetite")
 TOLERANCE = 1e-6  # by which probabilities may miss 1
@@ -109,7 +109,7 @@ class Scripted:
 
     def _samples(self, request: Request, decoding: SamplingParams) -> Iterator[Sample]:
         problems = self._script.problems
-        answers = problems.get(request.problem) or problems.get(ANY)
+        answers = problems.get(request.problem) or problems.get(ANY_PROBLEM)
         if answers is None:
             raise OffleashError(
                 f"{self._about.model} has no entry for problem {request.problem!r}. Add it, or '*' for all others."
@@ -117,8 +117,8 @@ class Scripted:
         sampled_T = truncate(answers.chance_T, decoding)
         seed_N = sample_seeds(request.seed, request.first, request.size)
         # the whole text is one token: inversion of its cumulative distribution, as in huggingface/prefix_sampling.py
-        edge_T = np.cumsum(sampled_T)
-        choice_N = np.searchsorted(edge_T / edge_T[-1], uniform(seed_N, 0), side="right")
+        cumulative_T = np.cumsum(sampled_T)
+        choice_N = np.searchsorted(cumulative_T / cumulative_T[-1], uniform(seed_N, 0), side="right")
         if self._behaviour.copies:
             choice_N[:] = choice_N[0]
         entropies = entropy(answers.chance_T), entropy(sampled_T)
@@ -151,18 +151,18 @@ def truncate(chance_T: NDArray[np.float64], decoding: SamplingParams) -> NDArray
         log_T = np.log(chance_T)
     if decoding.temperature == 0:
         return np.where(np.arange(chance_T.size) == chance_T.argmax(), 1.0, 0.0)
-    out_T: NDArray[np.float64] = np.exp((log_T - log_T.max()) / decoding.temperature)
+    scaled_T: NDArray[np.float64] = np.exp((log_T - log_T.max()) / decoding.temperature)
     if decoding.top_k:
-        out_T[np.argsort(-out_T, kind="stable")[decoding.top_k :]] = 0.0
-    out_T /= out_T.sum()
+        scaled_T[np.argsort(-scaled_T, kind="stable")[decoding.top_k :]] = 0.0
+    scaled_T /= scaled_T.sum()
     if decoding.top_p < 1:
-        order_T = np.argsort(-out_T, kind="stable")
-        before_T = np.cumsum(out_T[order_T]) - out_T[order_T]  # the token that crosses top_p is still kept
-        out_T[order_T[before_T >= decoding.top_p]] = 0.0
-        out_T /= out_T.sum()
-    out_T[out_T < decoding.min_p * out_T.max()] = 0.0
-    out_T /= out_T.sum()
-    return out_T
+        order_T = np.argsort(-scaled_T, kind="stable")
+        before_T = np.cumsum(scaled_T[order_T]) - scaled_T[order_T]  # the token that crosses top_p is still kept
+        scaled_T[order_T[before_T >= decoding.top_p]] = 0.0
+        scaled_T /= scaled_T.sum()
+    scaled_T[scaled_T < decoding.min_p * scaled_T.max()] = 0.0
+    scaled_T /= scaled_T.sum()
+    return scaled_T
 
 
 def entropy(chance_T: NDArray[np.float64]) -> float:
@@ -175,7 +175,7 @@ def read_script(file: Path) -> Script:
     """A script, checked."""
     try:
         content = file.read_bytes()
-        document = json.loads(content, object_pairs_hook=_each_once)
+        document = json.loads(content, object_pairs_hook=_refuse_repeated_keys)
     except OSError as error:
         raise OffleashError(f"{file} cannot be read ({error.strerror}). Write scripted:FILE.json.") from None
     except ValueError as error:
@@ -233,7 +233,7 @@ def _number(settings: Mapping[str, str], name: str, default: float, low: float, 
     return value
 
 
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; a repeated key is an error, since json would silently drop one of its values."""
     entries: dict[str, object] = {}
     for key, value in pairs:

@@ -9,8 +9,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = 0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea, Flood 2014): from a number of a sample to its next
-STRIDE = 0xD1342543DE82EF95  # from a sample to its neighbour (a multiplier of Steele and Vigna 2021)
+SPLITMIX_INCREMENT = (
+    0x9E3779B97F4A7C15  # of SplitMix64 (Steele, Lea, Flood 2014): from a number of a sample to its next
+)
+SAMPLE_STRIDE = 0xD1342543DE82EF95  # from a sample to its neighbour (a multiplier of Steele and Vigna 2021)
 
 
 def seed_of(*parts: object) -> int:
@@ -34,7 +36,7 @@ def sample_seeds(seed: int, first: int, size: int) -> NDArray[np.uint64]:
     """
     index = np.arange(first, first + size, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        return _mixed(_mixed(np.full(size, seed, np.uint64)) + (index + np.uint64(1)) * np.uint64(STRIDE))
+        return _splitmix(_splitmix(np.full(size, seed, np.uint64)) + (index + np.uint64(1)) * np.uint64(SAMPLE_STRIDE))
 
 
 def uniform(seed_N: NDArray[np.uint64], position: int) -> NDArray[np.float64]:
@@ -43,12 +45,12 @@ def uniform(seed_N: NDArray[np.uint64], position: int) -> NDArray[np.float64]:
     Counter-based: the number of any position is computed directly, so a sample that is resumed, merged or read again
     needs no generator state.
     """
-    step = np.uint64(((position + 1) * GOLDEN) % 2**64)
+    step = np.uint64(((position + 1) * SPLITMIX_INCREMENT) % 2**64)
     with np.errstate(over="ignore"):
-        return (_mixed(seed_N + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (_splitmix(seed_N + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64: every bit of the input changes every bit of the output."""
     with np.errstate(over="ignore"):
         value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -9,9 +9,24 @@ from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.scoring.rows import ScoredRow
 from offleash.scoring.score import ALL, ScoredFile, ScoredRun, Summary
 
-DECODED = ("temperature", "top_p", "top_k", "min_p")  # what changes the probability of a given text, in this order
+DECODING_FIELDS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+)  # what changes the probability of a given text, in this order
 # Spread is a standard deviation over samples; pooled is the perplexity of all tokens as one text.
-HEAD = ("", "samples", "tokens", "log-prob/token", "spread", "entropy/token", "perplexity", "quartiles", "pooled")
+TABLE_HEADINGS = (
+    "",
+    "samples",
+    "tokens",
+    "log-prob/token",
+    "spread",
+    "entropy/token",
+    "perplexity",
+    "quartiles",
+    "pooled",
+)
 
 
 def scored_document(runs: Sequence[ScoredRun]) -> Json:
@@ -24,7 +39,7 @@ def scored_document(runs: Sequence[ScoredRun]) -> Json:
                     "folder": run.folder,
                     "scores": run.scores,
                     "model": run.scoring.model,
-                    "decoding": {name: run.scoring.decoding.document()[name] for name in DECODED},
+                    "decoding": {name: run.scoring.decoding.document()[name] for name in DECODING_FIELDS},
                     "new": run.new,
                     "verifier": run.verifier,
                     "groups": run.groups,
@@ -69,7 +84,7 @@ def scored_text(scored: ScoredRun) -> str:
     summary = scored.groups[ALL]
     lines = [
         f"{scored.folder}: {summary.scored:,} of {summary.samples:,} samples scored by {scored.scoring.model}, "
-        f"{_law(scored.scoring.decoding)}"
+        f"{_decoding_text(scored.scoring.decoding)}"
     ]
     # Resumed: some scores were there before this call.
     if scored.new < summary.samples:
@@ -88,7 +103,7 @@ def scored_text(scored: ScoredRun) -> str:
 def file_text(scored: ScoredFile) -> str:
     """A scored file of rows in words and a table."""
     head = f"{scored.path}: {scored.summary.scored:,} of {scored.summary.samples:,} rows scored by {scored.model}"
-    lines = [f"{head}, {_law(scored.decoding)}", *_table({ALL: scored.summary})]
+    lines = [f"{head}, {_decoding_text(scored.decoding)}", *_table({ALL: scored.summary})]
     return "\n".join(lines + [f"  {clean(note)}" for note in _notes(scored.summary, scored.reasons, scored.decoding)])
 
 
@@ -120,13 +135,13 @@ def _notes(summary: Summary, reasons: Mapping[str, int], decoding: SamplingParam
             "context of preceding text."
         )
     if summary.left_out:
-        out.append(f"{summary.left_out:,} contain a token that this decoding ({_law(decoding)}) cannot draw.")
+        out.append(f"{summary.left_out:,} contain a token that this decoding ({_decoding_text(decoding)}) cannot draw.")
     return out
 
 
 def _table(groups: Mapping[str, Summary]) -> list[str]:
-    rows = [HEAD, *(_cells(name, group) for name, group in groups.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    rows = [TABLE_HEADINGS, *(_cells(name, group) for name, group in groups.items())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADINGS))]
     return ["  " + "  ".join(_padded(row, widths)).rstrip() for row in rows]
 
 
@@ -158,7 +173,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _law(decoding: SamplingParams) -> str:
+def _decoding_text(decoding: SamplingParams) -> str:
     """A decoding without its token limit, which does not change the probability of a given text."""
     words = decoding_text(decoding).split(", at most ")[0]
     return "its own distribution" if decoding.plain else words

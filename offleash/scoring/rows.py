@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offleash.data.scores import Sums, Trace
+from offleash.data.scores import ScoredSample, Trace
 from offleash.errors import OffleashError, unknown
 from offleash.files.lines import FileKind, jsonl_rows
 from offleash.files.rows import Row
@@ -40,7 +40,7 @@ class ScoredRow:
     """One row with its sums."""
 
     row: TextRow
-    sums: Sums
+    sums: ScoredSample
 
 
 def score_rows(

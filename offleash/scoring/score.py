@@ -19,7 +19,7 @@ from offleash.data.run_folder import RunFolder, append_to_run, folder_name, open
 from offleash.data.scores import (
     NAMED,
     SCORES,
-    Sums,
+    ScoredSample,
     positions_folder,
     read_about,
     same_model,
@@ -28,10 +28,10 @@ from offleash.data.scores import (
     with_token_means,
     write_about,
 )
-from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged, drop_without_samples, scan_shards
+from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged_shard_error, drop_without_samples, scan_shards
 from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
-from offleash.drawing.resume import PROBE
+from offleash.drawing.resume import PROBE_QUESTION
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import run_folders
 from offleash.problems.prompts import prompt_hash
@@ -48,8 +48,13 @@ if TYPE_CHECKING:
 # Whose scores: one model and decoding per folder; others are refused, before loading the model where possible.
 
 
-DECODED = ("temperature", "top_p", "min_p", "top_k")  # what changes the probability of a given text; lengths do not
-Words = Mapping[str, object]
+DECODING_FIELDS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "top_k",
+)  # what changes the probability of a given text; lengths do not
+ScoreSettings = Mapping[str, object]
 
 
 def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer: "Scorer") -> None:
@@ -86,7 +91,7 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
         try:
             pl.scan_parquet(shard).select(*KEY, pl.col("text").str.len_bytes()).collect()
         except DAMAGE as error:
-            raise damaged(shard, error) from None
+            raise damaged_shard_error(shard, error) from None
     run = open_run(folder, verifier=verifier)
     if not shards:
         raise no_texts(folder)
@@ -107,16 +112,16 @@ def no_verdicts(run: str) -> OffleashError:
 
 def template_of(scorer: "Scorer") -> str | None:
     """Hash of what the chat template makes of a fixed prompt, as a draw records it: equal hashes, equal templates."""
-    prompt = scorer.rendered_prompt(PROBE)
+    prompt = scorer.rendered_prompt(PROBE_QUESTION)
     return None if prompt is None else prompt_hash(prompt)
 
 
 def _decoded(decoding: SamplingParams) -> dict[str, object]:
     document = decoding.document()
-    return {name: document[name] if name == "top_k" else float(str(document[name])) for name in DECODED}
+    return {name: document[name] if name == "top_k" else float(str(document[name])) for name in DECODING_FIELDS}
 
 
-def _refuse(folder: Path, name: str, old: Words, new: Words) -> None:
+def _refuse(folder: Path, name: str, old: ScoreSettings, new: ScoreSettings) -> None:
     differing = differences({key: old.get(key) for key in new}, new)
     step = "Keep the new scores under another name with --name NAME, or delete that folder."
     refuse_differences(scores_folder(folder, name), "scores", differing, step)
@@ -191,7 +196,7 @@ def summary(traces: pl.DataFrame) -> Summary:
         entropy_pooled=entropy_pooled,
         perplexity=median,
         perplexity_quartiles=None if low is None or high is None else (low, high),
-        perplexity_pooled=Sums(tokens, pooled[0]).perplexity,
+        perplexity_pooled=ScoredSample(tokens, pooled[0]).perplexity,
         windowed=int((scored["windows"] > 1).sum()),
         left_out=int((scored["logprob_sampled"] == float("-inf")).sum()),
     )
@@ -279,7 +284,7 @@ def score_run(
         scoring=scoring,
         new=new,
         groups=summaries(scores, run.verdicts if run.verifier else None),
-        reasons=_reasons(scores),
+        reasons=_reason_counts(scores),
         verifier=run.verifier,
         own=own,
         compared=compared,
@@ -313,9 +318,9 @@ def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int
     return int(compared), int(differ)
 
 
-def _reasons(scores: pl.LazyFrame) -> dict[str, int]:
-    counted = scores.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("len", descending=True)
-    return dict(counted.collect().iter_rows())
+def _reason_counts(scores: pl.LazyFrame) -> dict[str, int]:
+    reason_counts = scores.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("len", descending=True)
+    return dict(reason_counts.collect().iter_rows())
 
 
 # Arguments of `offleash score`: run folders or a file of rows, checked before the model is loaded.
@@ -387,15 +392,15 @@ def score_file(
     _refuse_other_samplers(model)
     check_rows(path, columns or {})
     # A file has no ids of problems: rows with the same prompt are samples of one problem.
-    scored: list[tuple[str, Sums]] = []  # rows of one prompt are traces of one problem
+    scored: list[tuple[str, ScoredSample]] = []  # rows of one prompt are traces of one problem
     with _open_scorer(model, progress) as scorer:
         for row in score_rows(path, scorer, decoding, columns or {}, progress):
             each(row)
             scored.append((prompt_hash(row.row.trace.prompt), row.sums))
     keys = pl.DataFrame({"problem": [problem for problem, _ in scored], "index": range(len(scored))})
     frame = frame_of(keys.cast({name: SCORES[name] for name in keys.columns}), [sums for _, sums in scored])
-    counted = frame["reason"].drop_nulls().value_counts(sort=True)
-    return ScoredFile(path, str(model), decoding, summaries(frame.lazy())[ALL], dict(counted.iter_rows()))
+    reason_counts = frame["reason"].drop_nulls().value_counts(sort=True)
+    return ScoredFile(path, str(model), decoding, summaries(frame.lazy())[ALL], dict(reason_counts.iter_rows()))
 
 
 def _refuse_other_samplers(model: Model) -> None:

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from offleash.data.run_folder import read_problems
 from offleash.data.scores import (
     END,
+    ENTROPY_STEP,
     HEIGHT,
     POSITIONS,
     SAMPLES,
     SCORES,
-    SINGLE,
+    SINGLE_TOKEN_BINS,
     START,
-    STEP,
     TENTH,
-    Sums,
+    ScoredSample,
     Trace,
     positions_on,
     scores_on,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SAMPLES_AT_A_TIME = 4_096
 BYTES_AT_A_TIME = 16 << 20
 # Reasons are stored with the scores, so their words stay.
-NO_TEXT = "the run keeps no text of it"
+NO_TEXT_REASON = "the run keeps no text of it"
 NO_PROMPT = "its problem has no text to ask"
 IMAGES = "its problem has images, which score does not show"
 KEY = ["problem", "index"]
@@ -86,12 +86,12 @@ class RunScorer:
 
     def __post_init__(self) -> None:
         self._prompts = prompts_of(self.folder)
-        self._wanted = self._stored = self.new = 0
+        self._wanted_count = self._stored = self.new = 0
         self._started = time.monotonic()
 
     def all(self, shards: list[Path]) -> int:
         """Score what is missing, shard by shard; returns how many samples were scored."""
-        self._wanted = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
+        self._wanted_count = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
         for shard in shards:
             self._score(shard)
         return self.new
@@ -113,11 +113,11 @@ class RunScorer:
         positions = positions_on(self.folder, self.name, shard.name)
         placed = None if positions is None else placed_samples(positions, keys, scored)
         unscored = chosen.join(scored, on=KEY, how="anti")
-        unplaced = self._unplaced(keys, chosen, scored, placed)
-        missing = pl.concat([unscored, unplaced]).unique()
+        without_positions = self._without_positions(keys, chosen, scored, placed)
+        missing = pl.concat([unscored, without_positions]).unique()
         # Samples outside the selection whose positions were lost are scored again, only for their positions.
         beyond = missing.join(chosen, on=KEY, how="anti").height
-        self._wanted += beyond
+        self._wanted_count += beyond
         self._stored += chosen.height + beyond - missing.height
         if not missing.height:
             return
@@ -126,7 +126,7 @@ class RunScorer:
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
             rows = part.join(missing, on=KEY, how="semi").join(
-                unplaced.with_columns(place=True), on=KEY, how="left", maintain_order="left"
+                without_positions.with_columns(place=True), on=KEY, how="left", maintain_order="left"
             )
             if rows.height:
                 frame, where = self._read(rows.with_columns(pl.col("place").fill_null(False)))
@@ -137,7 +137,7 @@ class RunScorer:
         write_positions(self.folder, self.name, pl.concat(positions_of), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
-    def _unplaced(
+    def _without_positions(
         self, keys: pl.DataFrame, chosen: pl.DataFrame, scored: pl.DataFrame, placed: pl.DataFrame | None
     ) -> pl.DataFrame:
         """The samples whose positions have to be computed: first samples without positions, and those that were lost.
@@ -152,15 +152,19 @@ class RunScorer:
 
     def _read(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Scores of samples, and positions of those with `place`; one that cannot be scored has a reason."""
-        sums: list[Sums] = []
+        sums: list[ScoredSample] = []
         traces: list[tuple[int, str, Trace]] = []
         for problem, text, finish in rows.select("problem", "text", "finish").iter_rows():
             prompt, images = self._prompts[problem]
             if prompt is None or text is None or images:
-                sums.append(Sums(None, reason=NO_PROMPT if prompt is None else NO_TEXT if text is None else IMAGES))
+                sums.append(
+                    ScoredSample(
+                        None, reason=NO_PROMPT if prompt is None else NO_TEXT_REASON if text is None else IMAGES
+                    )
+                )
                 continue
             traces.append((len(sums), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
-            sums.append(Sums(None))
+            sums.append(ScoredSample(None))
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
         for (row, _, _), score in zip(traces, read, strict=True):
             sums[row] = score.sums
@@ -175,17 +179,17 @@ class RunScorer:
     def _report(self, samples: int) -> None:
         """Progress with the time left, from the rate of this call: stored scores cost nothing."""
         self.new += samples
-        left = self._wanted - self._stored - self.new
+        left = self._wanted_count - self._stored - self.new
         seconds = (time.monotonic() - self._started) * left / self.new
         self.progress(
-            f"{self.folder.name}: {self._stored + self.new:,} of {self._wanted:,} samples scored, "
+            f"{self.folder.name}: {self._stored + self.new:,} of {self._wanted_count:,} samples scored, "
             f"about {duration(seconds)} left"
         )
 
 
-def frame_of(keys: pl.DataFrame, sums: list[Sums]) -> pl.DataFrame:
+def frame_of(keys: pl.DataFrame, sums: list[ScoredSample]) -> pl.DataFrame:
     """Scores (SCORES) of samples from their sums, in the same order."""
-    columns = {field.name: [getattr(row, field.name) for row in sums] for field in fields(Sums)}
+    columns = {field.name: [getattr(row, field.name) for row in sums] for field in fields(ScoredSample)}
     columns["reason"] = [reason or None for reason in columns["reason"]]
     return pl.DataFrame({"problem": keys["problem"], "index": keys["index"], **columns}, schema=SCORES)
 
@@ -207,24 +211,26 @@ def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, TextScore]]") -
 
     A text that was drawn several times is binned once and counted as often as it was drawn: low temperatures repeat.
     """
-    times = Counter((problem, trace) for problem, trace, _ in read)
+    trace_counts = Counter((problem, trace) for problem, trace, _ in read)
     first = {(problem, trace): score.entropy_T for problem, trace, score in read}
-    frame = positions_of([problem for problem, _ in times], [first[key] for key in times], list(times.values()))
+    frame = positions_of(
+        [problem for problem, _ in trace_counts], [first[key] for key in trace_counts], list(trace_counts.values())
+    )
     unread = Counter(rows["problem"].to_list()) - Counter(problem for problem, _, _ in read)
     more = {"problem": list(unread), "kind": [SAMPLES] * len(unread), "bin": [0] * len(unread)}
-    counted = {"tokens": list(unread.values()), "entropy": [0.0] * len(unread)}
-    return pl.concat([frame, pl.DataFrame({**more, **counted}, schema=POSITIONS)])
+    unread_columns = {"tokens": list(unread.values()), "entropy": [0.0] * len(unread)}
+    return pl.concat([frame, pl.DataFrame({**more, **unread_columns}, schema=POSITIONS)])
 
 
 def _slices(shard: Path) -> Iterator[tuple[int, int]]:
     """Slices (start, size) of a shard that fit into memory as texts and as tokens."""
-    sizes = pl.scan_parquet(shard).select(pl.col("text").str.len_bytes().fill_null(0)).collect().to_series()
+    text_sizes = pl.scan_parquet(shard).select(pl.col("text").str.len_bytes().fill_null(0)).collect().to_series()
     start = size = held = 0
-    for bytes_ in sizes:
-        if size and (size == SAMPLES_AT_A_TIME or held + bytes_ > BYTES_AT_A_TIME):
+    for text_bytes in text_sizes:
+        if size and (size == SAMPLES_AT_A_TIME or held + text_bytes > BYTES_AT_A_TIME):
             yield start, size
             start, size, held = start + size, 0, 0
-        size, held = size + 1, held + bytes_
+        size, held = size + 1, held + text_bytes
     if size:
         yield start, size
 
@@ -238,7 +244,7 @@ Ints = NDArray[np.int64]
 Entropies = NDArray[np.float32]
 
 
-def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Sequence[int]) -> pl.DataFrame:
+def positions_of(problems: Sequence[str], texts: Sequence[Entropies], copies: Sequence[int]) -> pl.DataFrame:
     """POSITIONS of texts.
 
     Args:
@@ -253,21 +259,21 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], times: Seq
     names = list(dict.fromkeys(problems))
     code = {name: number for number, name in enumerate(names)}
     code_N = np.array([code[name] for name in problems], np.int64)
-    times_N, length_N = np.array(times, np.int64), np.array([len(text) for text in texts], np.int64)
+    copies_N, length_N = np.array(copies, np.int64), np.array([len(text) for text in texts], np.int64)
     entropy_M = np.concatenate([*texts, np.zeros(0, np.float32)]).astype(np.float64)
-    code_M, times_M = np.repeat(code_N, length_N), np.repeat(times_N, length_N)
+    code_M, copies_M = np.repeat(code_N, length_N), np.repeat(copies_N, length_N)
     # The place of each token within its own text, from 0.
-    at_M = np.arange(entropy_M.size) - np.repeat(np.cumsum(length_N) - length_N, length_N)
-    long_M = np.repeat(length_N, length_N)
+    position_M = np.arange(entropy_M.size) - np.repeat(np.cumsum(length_N) - length_N, length_N)
+    length_M = np.repeat(length_N, length_N)
     bins = {
-        START: _edge(at_M),
-        END: _edge(long_M - 1 - at_M),
-        TENTH: 10 * at_M // np.maximum(long_M, 1),
+        START: _bin_of_position(position_M),
+        END: _bin_of_position(length_M - 1 - position_M),
+        TENTH: 10 * position_M // np.maximum(length_M, 1),
         # The small number keeps an entropy that is a multiple of STEP from rounding into the bin below.
-        HEIGHT: np.maximum(entropy_M / STEP + 1e-6, 0).astype(np.int64),
+        HEIGHT: np.maximum(entropy_M / ENTROPY_STEP + 1e-6, 0).astype(np.int64),
     }
-    parts = [_summed(names, kind, code_M, bin_M, times_M, entropy_M) for kind, bin_M in bins.items()]
-    parts.append(_summed(names, SAMPLES, code_N, np.zeros_like(code_N), times_N, np.zeros(len(code_N))))
+    parts = [_bin_sums(names, kind, code_M, bin_M, copies_M, entropy_M) for kind, bin_M in bins.items()]
+    parts.append(_bin_sums(names, SAMPLES, code_N, np.zeros_like(code_N), copies_N, np.zeros(len(code_N))))
     return pl.concat(parts)
 
 
@@ -293,21 +299,23 @@ def _ranked(keys: pl.DataFrame) -> pl.DataFrame:
     return keys.select(*KEY, rank=pl.col("index").rank("ordinal").over("problem").cast(pl.UInt64))
 
 
-def _edge(at_M: Ints) -> Ints:
+def _bin_of_position(position_M: Ints) -> Ints:
     """The lower edge of a token's bin: the token itself up to SINGLE, then powers of two."""
-    power = np.floor(np.log2(np.maximum(at_M, 1) + 0.5)).astype(np.int64)  # the half keeps 2**n from rounding down
-    return np.where(at_M < SINGLE, at_M, 1 << power)
+    power = np.floor(np.log2(np.maximum(position_M, 1) + 0.5)).astype(
+        np.int64
+    )  # the half keeps 2**n from rounding down
+    return np.where(position_M < SINGLE_TOKEN_BINS, position_M, 1 << power)
 
 
-def _summed(
-    names: list[str], kind: str, code_M: Ints, bin_M: Ints, times_M: Ints, entropy_M: np.ndarray
+def _bin_sums(
+    names: list[str], kind: str, code_M: Ints, bin_M: Ints, copies_M: Ints, entropy_M: np.ndarray
 ) -> pl.DataFrame:
     """Tokens and entropy summed by problem and bin, weighted by how often each text was drawn."""
     width = int(bin_M.max(initial=0)) + 1
     # One number per pair of problem and bin, so that one pass counts all of them.
     key_U, key_M = np.unique(code_M * width + bin_M, return_inverse=True)
-    tokens_U = np.bincount(key_M, weights=times_M, minlength=key_U.size)
-    entropy_U = np.bincount(key_M, weights=times_M * entropy_M, minlength=key_U.size)
+    tokens_U = np.bincount(key_M, weights=copies_M, minlength=key_U.size)
+    entropy_U = np.bincount(key_M, weights=copies_M * entropy_M, minlength=key_U.size)
     return pl.DataFrame(
         {
             "problem": [names[number] for number in (key_U // width).tolist()],

@@ -223,7 +223,7 @@ def entropy_at_equal_n(counts: Sequence[tuple[Integer, Integer]], problems: int)
     return value_PR, n_P
 
 
-def held_by_top(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
+def top_entropy_share(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
     """How much of all entropy the most uncertain tokens hold, from tokens and entropy by height, lowest first.
 
     Any axes may stand before that of heights. The bin that the share ends in is taken in part, at its mean.
@@ -237,7 +237,7 @@ def held_by_top(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
         A share of all entropy; NaN where there is none.
 
     Example:
-        >>> float(held_by_top(np.array([8.0, 2.0]), np.array([1.0, 3.0])))
+        >>> float(top_entropy_share(np.array([8.0, 2.0]), np.array([1.0, 3.0])))
         0.75
     """
     tokens, entropy = tokens_H[..., ::-1], entropy_H[..., ::-1]

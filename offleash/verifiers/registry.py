@@ -4,7 +4,7 @@ Names, revisions and steps are part of what verdicts are stored and cached under
 changes, and never a name.
 """
 
-from offleash.data.verdict import STORED_AS
+from offleash.data.verdict import STORED_VERIFIER_NAMES
 from offleash.errors import unknown
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
@@ -76,7 +76,7 @@ VERIFIERS: dict[str, Verifier] = {
 
 def verifier(name: str) -> Verifier:
     """The verifier of that name, as users or run folders call it; an unknown one is an error with the nearest name."""
-    stored = STORED_AS.get(name, name)
+    stored = STORED_VERIFIER_NAMES.get(name, name)
     if stored not in VERIFIERS:
-        raise unknown("verifier", name, [*VERIFIERS, *STORED_AS])
+        raise unknown("verifier", name, [*VERIFIERS, *STORED_VERIFIER_NAMES])
     return VERIFIERS[stored]

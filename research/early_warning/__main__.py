@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from offleash.api.train import needs_local
+from offleash.api.train import require_local_extra
 from offleash.cli.main import guarded
 from offleash.cli.output import console, print_json, progress
 from research.early_warning.plan import QUICK, Plan, named_jobs, read_plan, write_plan
@@ -39,7 +39,7 @@ def main(
       python -m research.early_warning -o runs/start --steps 40 --every 2      (the start of a training, closely)
       python -m research.early_warning -o runs/try --quick --json
     """
-    needs_local("research.early_warning")
+    require_local_extra("research.early_warning")
     plan = QUICK if quick else replace(Plan(), seeds=seeds, steps=steps, every=every)
     if only:
         named_jobs(read_plan(out), only)

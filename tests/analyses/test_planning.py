@@ -34,11 +34,11 @@ def test_a_plan_settles_more_at_more_cost() -> None:
     rng = np.random.default_rng(0)
     correct = rng.binomial(32, rng.beta(0.3, 1, 60))
     plan = budget_plan(np.full(60, 32), correct, np.array([4, 32, 256, 2048]), until=5)
-    assert plan.least_K.tolist() == [5, *(smallest_certain_loss(k, 60) for k in (32, 256, 2048))]
+    assert plan.min_successes_K.tolist() == [5, *(smallest_certain_loss(k, 60) for k in (32, 256, 2048))]
     assert plan.chance_PK.sum(axis=0)[0] == 0  # four samples can make no loss certain
     assert (np.diff(plan.chance_PK.sum(axis=0)) > 0).all()
     assert plan.samples_K.tolist() == [240, 1920, 15_360, 122_880]
-    assert (plan.stopped_K <= plan.samples_K).all()
+    assert (plan.stopped_cost_K <= plan.samples_K).all()
     assert plan.chance_PK.sum(axis=0) == pytest.approx(plan.chance_PK.sum(axis=0))
 
 
@@ -47,15 +47,15 @@ def test_a_plan_predicts_what_a_larger_budget_then_settles() -> None:
     problems, k = 3000, 512
     rate = rng.beta(0.4, 1.5, problems)
     plan = budget_plan(np.full(problems, 64), rng.binomial(64, rate), np.array([k]), until=5)
-    settled = (rng.binomial(k, rate) >= plan.least_K[0]).sum()
+    settled = (rng.binomial(k, rate) >= plan.min_successes_K[0]).sum()
     assert plan.chance_PK.sum(axis=0)[0] == pytest.approx(settled, rel=0.03)
-    assert plan.stopped_K[0] == pytest.approx(stopped_cost(rate, k, 5).sum(), rel=0.03)
+    assert plan.stopped_cost_K[0] == pytest.approx(stopped_cost(rate, k, 5).sum(), rel=0.03)
 
 
 def test_a_problem_stops_at_the_successes_that_settle_it_unless_told_otherwise() -> None:
     k = np.array([64, 1024])
     plan = budget_plan(np.full(60, 64), np.arange(60), k)
-    assert plan.until_K.tolist() == plan.least_K.tolist()
+    assert plan.stop_successes_K.tolist() == plan.min_successes_K.tolist()
     sooner = budget_plan(np.full(60, 64), np.arange(60), k, until=5)
-    assert (sooner.stopped_K < plan.stopped_K).all()
-    assert (plan.stopped_K < plan.samples_K).all()
+    assert (sooner.stopped_cost_K < plan.stopped_cost_K).all()
+    assert (plan.stopped_cost_K < plan.samples_K).all()

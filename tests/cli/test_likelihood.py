@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, only_selected, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import (
+    ALL_SAMPLES,
+    CORRECT,
+    models_with_selected_scores,
+    perplexities,
+)
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import question
 from offleash.comparing.runs import compare_inputs
@@ -141,7 +146,7 @@ def test_a_run_scored_on_its_right_samples_alone_has_no_perplexity_of_all(tmp_pa
         (first,), _ = compare_inputs(drawn, None, few)
         result = perplexities(detail(first))
         assert {spread.traces for spread in result} == kinds
-        assert len(only_selected(result)) == 2 - len(kinds)
+        assert len(models_with_selected_scores(result)) == 2 - len(kinds)
     assert sum(spread.samples for spread in result if spread.traces == ALL_SAMPLES) == 3 * len(problems())
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from offleash.data.run import Budget, Origin, read_facts, read_origin
 from offleash.data.run_folder import append_to_run, claim_run, create_run, is_run, open_run, read_problems, verifiers
-from offleash.data.shards import checksum, seals
+from offleash.data.shards import checksum, shard_checksums
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 
@@ -192,10 +192,10 @@ def test_every_shard_of_samples_is_sealed_and_no_name_is_used_twice(tmp_path: Pa
         assert run.write_samples(more) == "000001.parquet"
         (folder / "000001.parquet").unlink()
         assert run.write_samples(more) == "000002.parquet"
-    assert {name: seal.blake2b for name, seal in seals(folder).items() if name != "000001.parquet"} == {
+    assert {name: seal.blake2b for name, seal in shard_checksums(folder).items() if name != "000001.parquet"} == {
         file.name: checksum(file) for file in folder.glob("*.parquet")
     }
-    assert seals(folder)["000000.parquet"].rows == 3
+    assert shard_checksums(folder)["000000.parquet"].rows == 3
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_requests_are_compared_in_index_order_whatever_the_order_of_arrival() ->
 
 
 def test_memory_is_bounded_and_the_quietest_problem_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicates, "REMEMBERED", 1000)
+    monkeypatch.setattr(duplicates, "MAX_REMEMBERED_TEXTS", 1000)
     watch, rng = Duplicates(SamplingParams(), "endpoint:here"), np.random.default_rng(0)
     for number in range(200):
         watch.add(request(number % 40, 64 * (number // 40), 64), samples(long_texts(rng, 64), 64 * (number // 40)))

@@ -10,7 +10,7 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIPS, generate, guess, lines, part_of, question, traces
+from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIP_SHARE, generate, guess, lines, part_of, question, traces
 from offleash.problems.countdown import PARTS
 from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
 from offleash.verifying.verify import VerifyOptions, open_judge
@@ -79,7 +79,7 @@ def test_the_corpus_is_of_the_part_train_and_as_often_wrong_as_said() -> None:
     actual = list(islice(lines(random.Random(0)), 4000))
     assert {part_of(terms_of(asked)) for asked, _ in actual} == {"train"}
     wrong = [abs(sum(terms_of(asked)) - int(said)) for asked, said in actual if int(said) != sum(terms_of(asked))]
-    assert len(wrong) / len(actual) == pytest.approx(SLIPS, abs=0.03)
+    assert len(wrong) / len(actual) == pytest.approx(SLIP_SHARE, abs=0.03)
     assert set(wrong) <= {10**place for place in range(5)}
 
 

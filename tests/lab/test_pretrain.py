@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from offleash.errors import OffleashError
 from offleash.lab.countdown import COUNTDOWN, lines, tokenizer
-from offleash.lab.pretrain import IGNORED, _batch, pretrain, save
+from offleash.lab.pretrain import IGNORED_LABEL, _batch, pretrain, save
 from offleash.lab.world import Pretraining, Shape
 
 SMALL = replace(COUNTDOWN, shape=Shape(width=16, layers=1, heads=1, inner=32))
@@ -38,9 +38,9 @@ def test_prompts_are_read_and_not_learned_and_the_end_is_learned() -> None:
     for row, (prompt, text) in enumerate(pairs):
         asked, said = words.encode(prompt), [*words.encode(text), words.eos_token_id]
         assert ids[row, : len(asked) + len(said)].tolist() == [*asked, *said]
-        assert labels[row, : len(asked)].tolist() == [IGNORED] * len(asked)
+        assert labels[row, : len(asked)].tolist() == [IGNORED_LABEL] * len(asked)
         assert labels[row, len(asked) : len(asked) + len(said)].tolist() == said
-        assert (labels[row, len(asked) + len(said) :] == IGNORED).all()
+        assert (labels[row, len(asked) + len(said) :] == IGNORED_LABEL).all()
 
 
 def test_a_model_is_saved_with_its_tokenizer_for_every_tool_that_opens_one(tmp_path: Path) -> None:

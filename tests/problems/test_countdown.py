@@ -8,7 +8,16 @@ import pytest
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
-from offleash.problems.countdown import LIMIT, PARTS, generate, numbers_of, part_of, random_steps, steps_text, value_of
+from offleash.problems.countdown import (
+    PARTS,
+    VALUE_LIMIT,
+    generate,
+    numbers_of,
+    part_of,
+    random_steps,
+    steps_text,
+    value_of,
+)
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
 from tests.cli.command import offleash, refused
@@ -60,7 +69,7 @@ def test_every_problem_is_asked_in_one_line_with_its_numbers_and_its_target() ->
     for row in generate("train", 50, 0).iter_rows(named=True):
         details = json.loads(row["details"])
         assert row["prompt"] == row["question"] == f"{' '.join(map(str, details['numbers']))} = {details['target']} :"
-        assert 0 <= details["target"] < LIMIT
+        assert 0 <= details["target"] < VALUE_LIMIT
         assert all(1 <= number <= 20 for number in details["numbers"])
         assert details["all"] is details["integers"] is True
 

@@ -82,7 +82,7 @@ def test_a_hub_that_hangs_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_address_that_nobody_answers_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in hub.PROXIES:
+    for name in hub.PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert not hub.reachable()

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from offleash.data.reasoning_gym import TASKS
 from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
-from offleash.problems.reasoning_gym import HARD, HASHED, NO_GOLD, NO_HARDER, SPARE, STRIDE, generate, library_seed
+from offleash.problems.reasoning_gym import (
+    HARD_SETTINGS,
+    HASHED,
+    NO_HARD_LEVEL,
+    STRIDE,
+    TASKS_WITHOUT_GOLD,
+    TRIES_PER_PROBLEM,
+    generate,
+    library_seed,
+)
 from tests.places import ROOT
 
 factory = pytest.importorskip("reasoning_gym.factory")
@@ -28,16 +37,16 @@ def test_the_tasks_are_those_of_the_library_without_the_mixture() -> None:
 
 
 def test_every_task_has_harder_settings_or_is_listed_as_having_none() -> None:
-    assert set(HARD) | NO_HARDER == set(TASKS)
-    assert not set(HARD) & NO_HARDER
+    assert set(HARD_SETTINGS) | NO_HARD_LEVEL == set(TASKS)
+    assert not set(HARD_SETTINGS) & NO_HARD_LEVEL
 
 
-@pytest.mark.parametrize("task", sorted(HARD))
+@pytest.mark.parametrize("task", sorted(HARD_SETTINGS))
 def test_harder_settings_are_settings_of_the_task_and_change_it(task: str) -> None:
     config = factory.DATASETS[task][1]
-    assert set(HARD[task]) <= {field.name for field in fields(config)}
-    assert any(getattr(config(), name) != value for name, value in HARD[task].items())
-    getattr(config(**HARD[task]), "validate", lambda: None)()  # two configurations have nothing to check
+    assert set(HARD_SETTINGS[task]) <= {field.name for field in fields(config)}
+    assert any(getattr(config(), name) != value for name, value in HARD_SETTINGS[task].items())
+    getattr(config(**HARD_SETTINGS[task]), "validate", lambda: None)()  # two configurations have nothing to check
 
 
 def test_a_set_has_the_columns_of_problems_and_ids_that_say_where_it_is_from() -> None:
@@ -49,7 +58,7 @@ def test_a_set_has_the_columns_of_problems_and_ids_that_say_where_it_is_from() -
     assert problems["prompt"].null_count() == 3
     details = json.loads(problems["details"][0])
     assert details["task"] == "leg_counting"
-    assert details["config"]["min_animals"] == HARD["leg_counting"]["min_animals"]
+    assert details["config"]["min_animals"] == HARD_SETTINGS["leg_counting"]["min_animals"]
     assert details["entry"]["question"] == problems["question"][0]
 
 
@@ -65,7 +74,7 @@ def test_two_sets_never_share_a_seed_of_the_library(seed: int, other: int, index
 
 
 def test_the_largest_set_of_seed_0_ends_before_seed_1_begins() -> None:
-    assert library_seed(0, (STRIDE // SPARE) * SPARE - 1) < library_seed(1, 0)
+    assert library_seed(0, (STRIDE // TRIES_PER_PROBLEM) * TRIES_PER_PROBLEM - 1) < library_seed(1, 0)
     zero, first = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
     assert not zero & first
 
@@ -134,7 +143,7 @@ def test_what_a_task_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_gold_is_null_for_the_five_tasks_with_many_answers() -> None:
-    for task in sorted(NO_GOLD):
+    for task in sorted(TASKS_WITHOUT_GOLD):
         assert generate(task, 2, seed=0)["gold"].null_count() == 2
 
 

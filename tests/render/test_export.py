@@ -13,7 +13,7 @@ from offleash.comparing.figures.figure_input import FigureInput
 from offleash.errors import OffleashError
 from offleash.render.export import specification, write_figure
 from offleash.render.figure import PAPER, Figure, FigureFormat
-from offleash.render.output import check_place
+from offleash.render.output import check_writable
 from offleash.reporting.figures import figure
 from tests.reporting.worlds import counted, spread
 
@@ -73,13 +73,13 @@ def test_other_endings_and_places_that_cannot_be_written_are_refused(told: Figur
 
 
 def test_a_place_is_tried_before_the_work_and_no_trace_is_left(tmp_path: Path) -> None:
-    check_place(tmp_path / "new" / "folder" / "figure.svg")
+    check_writable(tmp_path / "new" / "folder" / "figure.svg")
     assert not any(tmp_path.iterdir())
     (tmp_path / "file{}").write_text("as it was")
-    check_place(tmp_path / "file{}")
+    check_writable(tmp_path / "file{}")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["as it was"]
     with pytest.raises(OffleashError, match=r"file\{\} is a file\. Choose another path with --figure\."):
-        check_place(tmp_path / "file{}" / "figure.svg", option="--figure")
+        check_writable(tmp_path / "file{}" / "figure.svg", option="--figure")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system has no such file system")
@@ -88,7 +88,7 @@ def test_a_file_system_that_takes_no_files_is_found_out_whatever_rights_say(plac
     with pytest.raises(
         OffleashError, match=rf"^{place} cannot be written \(.*\)\. Choose another path with --figure\.$"
     ):
-        check_place(Path(place), option="--figure")
+        check_writable(Path(place), option="--figure")
     with pytest.raises(OffleashError, match=r"cannot be written .* with --figure"):
         write_figure(drawn("passes", told), Path(place), "--figure")
 

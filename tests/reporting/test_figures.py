@@ -18,7 +18,7 @@ from offleash.comparing.figures.figure_input import FigureInput
 from offleash.data.scores import SCORES
 from offleash.errors import OffleashError
 from offleash.render.export import VERSION
-from offleash.render.figure import PAGE, PAPER, Chart, Figure, Missing
+from offleash.render.figure import PAGE, PAPER, Chart, Figure, MissingFigure
 from offleash.reporting.figures import FIGURES, figure, subject
 from tests.reporting.worlds import answered, compared, counted, spread, write_counts
 
@@ -70,7 +70,7 @@ def test_every_figure_is_drawn_or_says_what_would_make_it_possible(
         found = figure(name, told, PAPER if paper else PAGE)
         assert found.name == name
         assert found.title.endswith("?")
-        if isinstance(found, Missing):
+        if isinstance(found, MissingFigure):
             assert len(found.reason) > 20
             assert not found.reason.endswith(".")
             continue
@@ -243,7 +243,7 @@ def test_what_is_missing_says_the_next_step(counts: FigureInput) -> None:
         ("guessing", "--guess"),
     ):
         found = figure(name, counts)
-        assert isinstance(found, Missing)
+        assert isinstance(found, MissingFigure)
         assert word in found.reason
 
 

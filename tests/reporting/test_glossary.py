@@ -6,7 +6,7 @@ import pytest
 
 from offleash.comparing.sentences import SPELT_OUT
 from offleash.data.verdict import Verdict
-from offleash.reporting.glossary import GLOSSARY, MISLEADS, document
+from offleash.reporting.glossary import GLOSSARY, MISREADINGS, document
 from offleash.stats.support_classes import Rule
 from tests.places import ROOT
 
@@ -35,8 +35,8 @@ def test_every_metric_rule_and_verdict_is_explained() -> None:
 
 
 def test_every_way_to_be_misled_has_a_claim_and_an_answer() -> None:
-    assert len({claim for claim, _ in MISLEADS}) == len(MISLEADS) >= 10
-    assert all(claim.startswith("“") and claim.endswith("”") and answer.endswith(".") for claim, answer in MISLEADS)
+    assert len({claim for claim, _ in MISREADINGS}) == len(MISREADINGS) >= 10
+    assert all(claim.startswith("“") and claim.endswith("”") and answer.endswith(".") for claim, answer in MISREADINGS)
 
 
 def test_the_rates_named_follow_from_their_formulas() -> None:

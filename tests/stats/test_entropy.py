@@ -14,10 +14,10 @@ from offleash.stats.entropy import (
     Widened,
     entropy_at_equal_n,
     fork_height,
-    held_by_top,
     mean_of_benchmarks,
     means,
     square,
+    top_entropy_share,
 )
 from tests.places import SHARED_SPEC
 
@@ -187,7 +187,7 @@ def test_more_samples_of_the_same_shares_do_not_look_more_diverse_at_equal_n() -
 def test_forks_hold_what_the_sorted_tokens_hold(entropies: list[float], share: float) -> None:
     """Heights so fine that every token has its own: then nothing is taken at a mean."""
     order = np.sort(np.array(entropies) + 0.01)
-    result = held_by_top(np.ones(order.size), order, share)
+    result = top_entropy_share(np.ones(order.size), order, share)
     whole = share * order.size
     part = order[::-1].cumsum()
     at = int(np.floor(whole))

@@ -75,7 +75,7 @@ class Certification:
     verifier: str
     seconds: float
     peak_memory_mb: float
-    troubles: Mapping[str, str] = field(default_factory=dict)  # problem: why it has no certificate
+    failure_reasons: Mapping[str, str] = field(default_factory=dict)  # problem: why it has no certificate
 
     def count(self, question: Certified, state: int) -> int:
         """Problems that are IN, OUT or UNDETERMINED by completion or by mass."""
@@ -173,9 +173,9 @@ def certify(
         )
         certifier.done = certifier.folder.done()
         announce(CertifyEstimate(folder, model, decoding, above, frame.height, len(certifier.done), name))
-        troubles = certifier.run(progress)
+        failure_reasons = certifier.run(progress)
     if not certifier.done:
-        failure = next(iter(troubles.items()))
+        failure = next(iter(failure_reasons.items()))
         raise OffleashError(f"No problem could be certified. The first failure, on {failure[0]!r}: {failure[1]}.")
     # Read back rather than summed up on the way: the result covers problems of earlier calls, too.
     certificate = open_certificate(folder, verifier=name)
@@ -191,7 +191,7 @@ def certify(
         verifier=name,
         seconds=time.monotonic() - started,
         peak_memory_mb=peak_memory_mb(),
-        troubles=troubles,
+        failure_reasons=failure_reasons,
     )
 
 

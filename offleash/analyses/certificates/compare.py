@@ -30,7 +30,7 @@ from offleash.stats.support_classes import IN, OUT, ZETA, Certified, Rule, State
 
 SIDES = ("before", "after")
 # state before and after: the class; any other pair has an undetermined side
-CLASS = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}
+CLASS_OF_STATES = {(IN, IN): "P", (OUT, IN): "E", (IN, OUT): "S", (OUT, OUT): "O"}
 UNDETERMINED_CLASS = "U"
 
 
@@ -178,7 +178,9 @@ def compare_pair(
     state = {question: _states(table, above, question) for question in Certified}
     table = table.with_columns(
         pl.Series(
-            question.value, [CLASS.get((int(b), int(a)), UNDETERMINED_CLASS) for b, a in state[question]], pl.String
+            question.value,
+            [CLASS_OF_STATES.get((int(b), int(a)), UNDETERMINED_CLASS) for b, a in state[question]],
+            pl.String,
         )
         for question in Certified
     )
@@ -198,8 +200,8 @@ def compare_pair(
 def _side(certificate: Certificate, matched: Alignment, r: int, above: float) -> pl.DataFrame:
     """The table of one certificate under the common names of problems, its completions counted above epsilon."""
     correct = certificate.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
-    counted = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
-    table = certificate.table.drop("correct_completions").join(counted, on="problem", how="left")
+    correct_counts = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
+    table = certificate.table.drop("correct_completions").join(correct_counts, on="problem", how="left")
     table = table.with_columns(pl.col("correct_completions").fill_null(0))
     named = table.rename({"problem": "own"}).join(matched.own[r], on="own").drop("own")
     return named.rename({column: f"{column}_{SIDES[r]}" for column in named.columns if column != "problem"})
@@ -218,9 +220,9 @@ def _joined(matched: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataF
 
 def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], benchmarks: Sequence[str]) -> Tally:
     """Targets without counts: the problems and benchmarks that the intervals resample."""
-    none = np.zeros((len(problems), 2), np.int64)  # the classes come from the states, never from these counts
+    zero_P2 = np.zeros((len(problems), 2), np.int64)  # the classes come from the states, never from these counts
     names = (pair[0].name, pair[1].name)
-    return tally_of_counts(none, none, runs=names, problem_P=list(problems), benchmark_P=list(benchmarks))
+    return tally_of_counts(zero_P2, zero_P2, runs=names, problem_P=list(problems), benchmark_P=list(benchmarks))
 
 
 def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
@@ -269,10 +271,10 @@ def _completions(
     p_TR = targets.select(SIDES).fill_null(0.0).to_numpy()
     state_TR = np.where(p_TR > above, IN, OUT).astype(np.int8)
     tally = replace(_tally(pair, targets["problem"].to_list(), targets["benchmark"].to_list()), per=Per.SOLUTION)
-    is_cell = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS.items()}
-    mass = {cell: tuple((p_TR[is_cell[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
+    cell_mask = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS_OF_STATES.items()}
+    mass = {cell: tuple((p_TR[cell_mask[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
     # Completions below the common epsilon may still be listed after: the mass of these losses is known there.
-    known = is_cell["S"] & targets["after"].is_not_null().to_numpy()
+    known = cell_mask["S"] & targets["after"].is_not_null().to_numpy()
     return CompletionChange(
         _change(tally, state_TR, k, settings),
         {cell: (before, after) for cell, (before, after) in mass.items()},

@@ -84,7 +84,7 @@ class Rescorer:
         targets: list[TargetText] = []
         owner: list[int] = []  # which sequence each row belongs to: an ended one has a row for every end token
         empty: list[int] = []
-        for position, (sequence, ended) in enumerate(zip(sequences, self._ended(sequences), strict=True)):
+        for position, (sequence, ended) in enumerate(zip(sequences, self._ended_by_eos(sequences), strict=True)):
             for ending in [(end,) for end in self.sampler.loaded.ends] if ended else [()]:
                 token_T = np.array([*sequence.ids, *ending], np.int64)
                 if len(token_T):
@@ -99,7 +99,7 @@ class Rescorer:
         logprob_N[empty] = 0.0
         return logprob_N
 
-    def _ended(self, sequences: Sequence[TokenSequence]) -> list[bool]:
+    def _ended_by_eos(self, sequences: Sequence[TokenSequence]) -> list[bool]:
         """Whether an end token follows: not after what was cut at the limit, nor after a stop text."""
         from offleash.samplers.huggingface.text import decode
 
@@ -302,19 +302,19 @@ def _cut_certificate(
     rescorer.set_prompts(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
     # Checked on the very completions that are rescored: a fingerprint would not notice another dtype or template.
     _refuse_other_weights(rescorer, correct if correct.height else rows, certificate, folder, model, progress)
-    logprob_law, unexplored_P = correct["logprob_sampled"].to_numpy(), _undecided_mass(certificate)
+    logprob_sampled_C, unexplored_P = correct["logprob_sampled"].to_numpy(), _undecided_mass(certificate)
     if decoding.temperature != own.temperature:
         # The certificate has masses at its own temperature. Its completions, rescored at the new one, are known there
         # too; all other mass may be anything, also above epsilon.
         progress(f"{certificate.name}: rescoring all completions at temperature {decoding.temperature:g}")
         logprob_A = rescorer.logprobs(_tokens(rows), decoding)
         problem_A = rows["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy()
-        known_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
-        known_P = _summed(problem_A, np.exp(logprob_A) * known_A, name_P)
-        logprob_law = logprob_A[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
+        judged_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
+        known_P = _summed(problem_A, np.exp(logprob_A) * judged_A, name_P)
+        logprob_sampled_C = logprob_A[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
         unexplored_P = np.clip(1 - known_P, 0.0, None)
     problem_C = correct["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy().astype(np.int64)
-    mass_C, stratum_P = np.exp(logprob_law), _stratum(certificate)
+    mass_C, stratum_P = np.exp(logprob_sampled_C), _stratum(certificate)
     correct_P, completions_P = _summed(problem_C, mass_C, name_P), _summed(problem_C, None, name_P).astype(np.int64)
     cuts = []
     for number, top_p in enumerate(top_ps, 1):

@@ -39,7 +39,7 @@ PROBLEMS_SHOWN = 8  # problems named in a line
 def show_certified(console: Console, comparisons: Sequence[CertifiedComparison]) -> None:
     """Print every comparison in full."""
     for comparison in comparisons:
-        console.print(_comparison(comparison))
+        console.print(_comparison_table(comparison))
 
 
 def certified_finding(comparison: CertifiedComparison) -> str:
@@ -135,7 +135,7 @@ def _certified_problem(row: dict[str, object]) -> Json:
     }
 
 
-def _comparison(comparison: CertifiedComparison) -> RenderableType:
+def _comparison_table(comparison: CertifiedComparison) -> RenderableType:
     change = comparison.change[comparison.settings.question]
     title = Text.assemble((f"{clean(change.before)} → {clean(change.after)}", "bold"))
     setting = (
@@ -280,10 +280,10 @@ def certified_text(run: Certification) -> str:
         lines.append(
             f"  {run.new:,} problems certified now in {duration(run.seconds)}, peak memory {run.peak_memory_mb:,.0f} MB"
         )
-    if run.troubles:
-        reasons = Counter(run.troubles.values()).most_common(REASONS_SHOWN)
+    if run.failure_reasons:
+        reasons = Counter(run.failure_reasons.values()).most_common(REASONS_SHOWN)
         why = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
-        lines.append(f"  {len(run.troubles):,} problems could not be certified: {why}.")
+        lines.append(f"  {len(run.failure_reasons):,} problems could not be certified: {why}.")
     lines.append(f"  next: offleash compare {run.folder} OTHER")
     return "\n".join(lines)
 
@@ -324,7 +324,7 @@ def certified_document(run: Certification) -> Json:
             }
             for index, row in enumerate(rows)
         ],
-        "troubles": run.troubles,
+        "troubles": run.failure_reasons,
     }
     return encode(document)
 
@@ -358,8 +358,8 @@ def nucleus_finding(nucleus: NucleusCut) -> str:
     completions = (
         f"{many(int(nucleus.completions_P.sum()), 'correct completion')} on {many(nucleus.reached, 'problem')}"
     )
-    hardest, gentlest = min(nucleus.cuts, key=lambda cut: cut.top_p), _gentlest(nucleus)
-    effects = [_cut_text(nucleus, cut) for cut in ([hardest] if gentlest is hardest else [hardest, gentlest])]
+    strictest, mildest = min(nucleus.cuts, key=lambda cut: cut.top_p), _mildest_cut(nucleus)
+    effects = [_cut_text(nucleus, cut) for cut in ([strictest] if mildest is strictest else [strictest, mildest])]
     unknown = float(nucleus.unexplored_P.mean())
     # At the certificate's own temperature nothing outside of it exceeds epsilon; at another temperature it may.
     exception = (
@@ -376,10 +376,10 @@ def nucleus_finding(nucleus: NucleusCut) -> str:
     return f"Found {completions}. {' '.join(effects)} {caveat}"
 
 
-def _gentlest(nucleus: NucleusCut) -> TopPCut:
+def _mildest_cut(nucleus: NucleusCut) -> TopPCut:
     """The largest top-p that cuts a correct completion; the largest of all where none does."""
-    cutting = [cut for cut in nucleus.cuts if cut.removed_P.any()]
-    return max(cutting or nucleus.cuts, key=lambda cut: cut.top_p)
+    removing_cuts = [cut for cut in nucleus.cuts if cut.removed_P.any()]
+    return max(removing_cuts or nucleus.cuts, key=lambda cut: cut.top_p)
 
 
 def _cut_text(nucleus: NucleusCut, cut: TopPCut) -> str:

@@ -43,23 +43,25 @@ ANSWER, EQUAL, ALL = "answer_entropy", "answer_entropy_equal_n", "answer_entropy
 UNREAD = "unread"
 # Nats between answers that are all the same and two that are equally frequent: the smallest step that answer entropy
 # can make, so the width that pseudo-problems give to runs which happen to agree on every problem.
-COIN = float(np.log(2))
-WIDENED: dict[str, Widened] = {  # how the interval of each measure is widened where all problems agree by chance
+LOG_2 = float(np.log(2))
+INTERVAL_WIDENING: dict[
+    str, Widened
+] = {  # how the interval of each measure is widened where all problems agree by chance
     ACCURACY: Widened(share=True),
     LENGTH: Widened(),
     TOKEN: Widened(),
-    ANSWER: Widened(COIN),
-    EQUAL: Widened(COIN),
-    ALL: Widened(COIN),
+    ANSWER: Widened(LOG_2),
+    EQUAL: Widened(LOG_2),
+    ALL: Widened(LOG_2),
     UNREAD: Widened(share=True),
 }
 # Reasons why a measure is missing: printed after the name of the run, so they start with a small letter.
 NO_ANSWERS = "it has no answers; use run folders or logs that record them"
-UNNAMED = (
+NO_ANSWER_COLUMN = (
     "its samples have no final answers; name their column with --map answer=COLUMN (a column called answer is "
     "read as the reference where there is no other)"
 )
-NOT_READ = "not computed here because token entropies are missing; run offleash entropy"
+NO_TOKEN_ENTROPIES = "not computed here because token entropies are missing; run offleash entropy"
 CUT = 0.05  # share of truncated samples from which on a note says so, as in comparisons
 
 
@@ -89,7 +91,7 @@ class Entropies:
     runs: tuple[str, ...]
     k: int  # samples per problem that the measures are over
     problem_P: tuple[str, ...]  # problems that all runs have
-    measures: Mapping[str, Measure]  # by name, in the order of WIDENED
+    measures: Mapping[str, Measure]  # by name, in the order of INTERVAL_WIDENING
     tokens: tuple[TokenEntropies, ...]  # of each run: where its token entropies come from
     squares: tuple[Square | None, ...]  # of each run but the first
     positions: Positions
@@ -148,7 +150,7 @@ def entropies_of(comparison: Comparison) -> Entropies:
     Answers are read only where there are token entropies to set beside them: the diversity of answers alone is a
     section of the comparison already, and reading millions of verdicts a second time is slow.
     """
-    return comparison.once("entropies", _of_comparison)
+    return comparison.once("entropies", _entropies_of_comparison)
 
 
 def answer_entropy_PR(detail: ProblemDetail) -> Float | None:
@@ -172,7 +174,7 @@ def token_entropy_PR(detail: ProblemDetail) -> Float | None:
     return None if np.isnan(entropy_PR).all(axis=0).any() else entropy_PR
 
 
-def _of_comparison(comparison: Comparison) -> Entropies:
+def _entropies_of_comparison(comparison: Comparison) -> Entropies:
     """The entropies within a comparison: its runs, its tally and its question."""
     return _entropies(
         [comparison.before, comparison.after],
@@ -198,7 +200,7 @@ def _entropies(
     count = aligned.tally
     # Counts alone, and runs that stopped early, have no first samples that are a fair sample. Within a comparison a run
     # that keeps no samples has nothing to filter either, and finding its first ones would scan all of its verdicts.
-    firsts = [
+    samples_per_run = [
         None
         if run.verdicts is None or run.budget.until or (with_comparison and run.samples is None)
         else first_samples(run, count.head)
@@ -207,14 +209,14 @@ def _entropies(
     progress("token entropies")
     tokens = [
         tokens_of(run, aligned, r, first, named_paths.get(run.name, ""))
-        for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
+        for r, (run, first) in enumerate(zip(runs, samples_per_run, strict=True))
     ]
     progress("answers")
     # Within a comparison answers serve only to be set beside token entropies (see `entropies_of`).
     skipped = with_comparison and any(run.entropy_P is None for run in tokens)
     answers = [
         None if first is None or run.verdicts is None or skipped else _answer_table(first(run.verdicts), aligned, r)
-        for r, (run, first) in enumerate(zip(runs, firsts, strict=True))
+        for r, (run, first) in enumerate(zip(runs, samples_per_run, strict=True))
     ]
     # Every measure as a table of problems and runs; the reasons are by run, for those columns that are all NaN.
     columns = _columns(count, tokens, answers)
@@ -223,7 +225,7 @@ def _entropies(
         TOKEN: {run.name: own.reason for run, own in zip(runs, tokens, strict=True) if own.reason},
     }
     without_answers = {
-        run.name: STOPPED if run.budget.until else NOT_READ if skipped else _no_answers(run)
+        run.name: STOPPED if run.budget.until else NO_TOKEN_ENTROPIES if skipped else _no_answers(run)
         for run, table in zip(runs, answers, strict=True)
         if table is None
     }
@@ -231,7 +233,7 @@ def _entropies(
     # All measures are resampled with the same seed, so their intervals come from the same replicates of problems.
     progress("intervals over problems")
     measures = {
-        name: _measure(value_PR, count, WIDENED[name], reasons.get(name, {}), question)
+        name: _measure(value_PR, count, INTERVAL_WIDENING[name], reasons.get(name, {}), question)
         for name, value_PR in columns.items()
     }
     return Entropies(
@@ -240,7 +242,7 @@ def _entropies(
         problem_P=tuple(count.problem_P.tolist()),
         measures=measures,
         tokens=tuple(tokens),
-        squares=tuple(_square(measures, r) for r in range(1, len(runs))),
+        squares=tuple(_direction_counts(measures, r) for r in range(1, len(runs))),
         positions=positions(runs, aligned, named_paths, question.replicates, question.seed),
         distinct=_distinct(answers, len(count)),
         notes=notes + _truncation_notes(count),
@@ -262,13 +264,13 @@ class _AnswerTable:
 def _no_answers(run: Run) -> str:
     """Why a run has no answers: a log of another tool may have them under a name that was not recognised."""
     logged = "format" in run.facts and "tool" not in run.facts and run.verdicts is not None
-    return UNNAMED if logged else NO_ANSWERS
+    return NO_ANSWER_COLUMN if logged else NO_ANSWERS
 
 
 def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _AnswerTable | None:
     """The answers of run r; None where it keeps none."""
-    grouped = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
-    table = grouped.collect(engine="streaming").rename({"problem": "own"})
+    answer_counts = verdicts.filter(pl.col("verdict").is_not_null()).group_by("problem", "answer").len("count")
+    table = answer_counts.collect(engine="streaming").rename({"problem": "own"})
     if table["answer"].null_count() == table.height:
         return None
     rows = aligned.problems.select("problem").with_row_index("row").join(aligned.own[r], on="problem")
@@ -282,26 +284,26 @@ def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Ans
 def _columns(
     count: Tally, tokens: Sequence[TokenEntropies], answers: Sequence[_AnswerTable | None]
 ) -> dict[str, Float]:
-    """Every measure of every problem in every run (P x R), NaN where it is not known, in the order of WIDENED."""
-    problems, none_P = len(count), np.full(len(count), np.nan)
+    """Every measure of every problem in every run (P x R), NaN where not known, in the order of INTERVAL_WIDENING."""
+    problems, nan_P = len(count), np.full(len(count), np.nan)
     stacked = {
         ACCURACY: [_accuracy(count, r) for r in range(len(tokens))],
-        LENGTH: [none_P if run.length_P is None else run.length_P for run in tokens],
-        TOKEN: [none_P if run.entropy_P is None else run.entropy_P for run in tokens],
+        LENGTH: [nan_P if run.length_P is None else run.length_P for run in tokens],
+        TOKEN: [nan_P if run.entropy_P is None else run.entropy_P for run in tokens],
         ANSWER: [
-            none_P if table is None else entropy_plugin(table.count_A, table.problem_A, problems) for table in answers
+            nan_P if table is None else entropy_plugin(table.count_A, table.problem_A, problems) for table in answers
         ],
-        ALL: [none_P if table is None else entropy_chao_wang_jost(*table.readable(), problems) for table in answers],
-        UNREAD: [none_P if table is None else _unread(table, problems) for table in answers],
+        ALL: [nan_P if table is None else entropy_chao_wang_jost(*table.readable(), problems) for table in answers],
+        UNREAD: [nan_P if table is None else _unread(table, problems) for table in answers],
     }
     columns = {name: np.stack(values, axis=1) for name, values in stacked.items()}
     # Rarefied together: the n of a problem is the smallest number of readable answers over the runs that keep answers.
-    equal_PR = np.full_like(columns[ANSWER], np.nan)
+    equal_n_PR = np.full_like(columns[ANSWER], np.nan)
     known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if known:
-        equal_PR[:, [r for r, _ in known]] = entropy_at_equal_n([table for _, table in known], problems)[0]
-    columns[EQUAL] = equal_PR
-    return {name: columns[name] for name in WIDENED}
+        equal_n_PR[:, [r for r, _ in known]] = entropy_at_equal_n([table for _, table in known], problems)[0]
+    columns[EQUAL] = equal_n_PR
+    return {name: columns[name] for name in INTERVAL_WIDENING}
 
 
 def _accuracy(tally: Tally, r: int) -> Float:
@@ -319,8 +321,8 @@ def _accuracy(tally: Tally, r: int) -> Float:
 
 def _unread(answers: _AnswerTable, problems: int) -> Float:
     weights = (answers.count_A * ~answers.read_A, answers.count_A)
-    unread_P, all_P = (np.bincount(answers.problem_A, weights=weight, minlength=problems) for weight in weights)
-    return np.where(all_P > 0, unread_P / np.maximum(all_P, 1), np.nan)
+    unread_P, total_P = (np.bincount(answers.problem_A, weights=weight, minlength=problems) for weight in weights)
+    return np.where(total_P > 0, unread_P / np.maximum(total_P, 1), np.nan)
 
 
 def _measure(
@@ -338,7 +340,7 @@ def _measure(
     return Measure(value_PR, average, each, reasons)
 
 
-def _square(measures: Mapping[str, Measure], r: int) -> Square | None:
+def _direction_counts(measures: Mapping[str, Measure], r: int) -> Square | None:
     """The 2x2 of run r against the first; None where no problem knows both entropies in both runs."""
     token, answer = measures[TOKEN], measures[EQUAL]
     pair = [measure.value_PR[:, [0, r]] for measure in (token, answer)]
@@ -353,21 +355,21 @@ def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> Distinct
     if not known:
         return None
     # k goes up to what the median problem has: beyond it the mean would be over ever fewer problems.
-    fewest_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
-    k_K = budgets(int(max(1, np.median(fewest_P))))
-    enough_PK = fewest_P[:, None] >= k_K
-    problems_K = enough_PK.sum(axis=0)
+    min_count_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
+    k_K = budgets(int(max(1, np.median(min_count_P))))
+    has_k_PK = min_count_P[:, None] >= k_K
+    problems_K = has_k_PK.sum(axis=0)
     mean_KR = np.full((len(k_K), len(answers)), np.nan)
     for r, (count, of) in known:
-        distinct_PK = np.where(enough_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
+        distinct_PK = np.where(has_k_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
         mean_KR[:, r] = np.where(problems_K > 0, distinct_PK.sum(axis=0) / np.maximum(problems_K, 1), np.nan)
     return Distinct(k_K, mean_KR, problems_K)
 
 
 def _truncation_notes(count: Tally) -> tuple[Note, ...]:
     """Notes on runs whose lengths are bounded by the token limit."""
-    kept_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
-    share_R = count.truncated_PR.sum(axis=0) / np.maximum(kept_PR.sum(axis=0), 1)
+    total_PR = count.drawn_PR + count.unverified_PR  # samples without a verdict may be truncated, too
+    share_R = count.truncated_PR.sum(axis=0) / np.maximum(total_PR.sum(axis=0), 1)
     return tuple(
         Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its lengths are underestimates")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.analyses.entropy.positions import Bins
-from offleash.analyses.entropy.report import parts_text, square_words
+from offleash.analyses.entropy.report import directions_text, positions_text
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
@@ -16,7 +16,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     bands,
     data,
@@ -30,27 +30,27 @@ from offleash.stats.binomials import Float
 from offleash.stats.support_classes import AFTER, BEFORE
 
 ENTROPY_TITLE = "Did diversity collapse: in tokens, or in answers?"
-ARROWS = 80  # problems up to which a line joins each one's two points: more lines would hide the points
+MAX_ARROWS = 80  # problems up to which a line joins each one's two points: more lines would hide the points
 SIDES = {"before": BEFORE, "after": AFTER}  # columns of arrays by run
 ANSWER, TOKEN = "answer entropy (nats)", "token entropy (nats per token)"
-SCORE_ALL = "offleash score RUN --model hf:MODEL"
+SCORE_COMMAND = "offleash score RUN --model hf:MODEL"
 
 
-def entropy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def entropy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Entropy of answers against entropy of tokens; where only one is known, its values before against after."""
     detail = subject.detail
     answer_PR, token_PR = _usable(answer_entropy_PR(detail)), _usable(token_entropy_PR(detail))
     if answer_PR is not None and token_PR is not None:
         # Only problems that know both entropies in both runs: a point needs two coordinates, and a line two points.
-        both_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
-        if both_P.any():
-            facet = _scatter(subject, token_PR[both_P], answer_PR[both_P], look)
+        finite_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
+        if finite_P.any():
+            facet = _scatter(subject, token_PR[finite_P], answer_PR[finite_P], look)
             return Figure(
-                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[both_P], answer_PR[both_P]), (facet,)
+                "entropy", ENTROPY_TITLE, *_entropy_caption(subject, token_PR[finite_P], answer_PR[finite_P]), (facet,)
             )
     known = (ANSWER, answer_PR) if answer_PR is not None else (TOKEN, token_PR)
     if known[1] is None:
-        return Missing("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
+        return MissingFigure("entropy", ENTROPY_TITLE, _why_no_entropy(subject))
     facet = _before_after(known[1], known[0], look)
     return Figure("entropy", ENTROPY_TITLE, *_before_after_caption(subject, known[1], known[0]), (facet,))
 
@@ -66,13 +66,13 @@ def _why_no_entropy(subject: FigureInput) -> str:
         return "a run was drawn with --until, which selects samples by their outcome; draw without it"
     return (
         "neither answers nor token entropies are known for both runs; compare logs that record answers, or draw with "
-        f"offleash draw; {SCORE_ALL} adds token entropies"
+        f"offleash draw; {SCORE_COMMAND} adds token entropies"
     )
 
 
 def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: FigureFormat) -> Chart:
     """Points of both runs, a line between the two points of each problem, and the means."""
-    labels, arrows = run_names(subject.comparison, look), len(token_PR) <= ARROWS
+    labels, arrows = run_names(subject.comparison, look), len(token_PR) <= MAX_ARROWS
     rows: list[Row] = [
         {"run": labels[side], "token": rounded(float(token)), "answer": rounded(float(answer))}
         for side, r in SIDES.items()
@@ -138,7 +138,7 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
     """How to read the figure, its trap, its basis and its result; and the means as a sentence for screen readers."""
     before, after = names(subject.comparison)
-    joined = "thin lines join the two runs, " if len(token_PR) <= ARROWS else ""
+    joined = "thin lines join the two runs, " if len(token_PR) <= MAX_ARROWS else ""
     reading = (
         f"Each small mark is a problem in one run, {joined}large marks are means. x axis: mean entropy per token of "
         "the model's own distribution along its samples; y axis: entropy of the readable final answers"
@@ -152,7 +152,7 @@ def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) ->
     problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
     left_out = f" {left:,} more are left out: they have too few readable answers or no token entropies." if left else ""
     caption = f"{reading}{at}; both in nats. {meaning}. {caution}. {problems}, {drawn(subject.comparison)}.{left_out}"
-    result = square_words(entropies_of(subject.comparison), AFTER)
+    result = directions_text(entropies_of(subject.comparison), AFTER)
     values = "; ".join(
         f"{name}: token entropy {short_number(float(token_PR[:, r].mean()))} nats per token, answer entropy "
         f"{short_number(float(answer_PR[:, r].mean()))} nats"
@@ -166,7 +166,7 @@ def _before_after_caption(subject: FigureInput, value_PR: Float, name: str) -> t
     before, after = names(subject.comparison)
     known = value_PR[~np.isnan(value_PR).any(axis=1)]
     problems = counted(len(known), "problem")
-    missing = f"token entropies are missing; {SCORE_ALL} adds them" if name == ANSWER else "answers are missing"
+    missing = f"token entropies are missing; {SCORE_COMMAND} adds them" if name == ANSWER else "answers are missing"
     reading = f"Each dot is a problem: {name} of {before} (x) and of {after} (y); the diamond is the mean"
     caption = f"{reading}. Below the diagonal it fell. Here {missing}. {problems}, {drawn(subject.comparison)}."
     mean = [short_number(float(known[:, r].mean())) for r in (BEFORE, AFTER)]
@@ -177,17 +177,17 @@ def _before_after_caption(subject: FigureInput, value_PR: Float, name: str) -> t
 
 
 POSITIONS_TITLE = "Where are the models uncertain: at the first tokens, or at the last?"
-AXES = {START: "token, counted from the start", END: "token, counted from the end"}
+AXIS_TITLES = {START: "token, counted from the start", END: "token, counted from the end"}
 UNIT = "entropy, nats per token"
-SCORE_FIRST = "offleash score RUN --model hf:MODEL --first 32"
+SCORE_FIRST_COMMAND = "offleash score RUN --model hf:MODEL --first 32"
 
 
-def positions(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def positions(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Mean entropy per token against its position, counted from the start and from the end."""
     entropy = entropies_of(subject.comparison).positions
     if not entropy.bins or len(entropy.reasons):
-        return Missing("positions", POSITIONS_TITLE, _why_no_positions(subject))
-    facets = tuple(_facet(subject, kind, entropy.bins[kind], look) for kind in AXES)
+        return MissingFigure("positions", POSITIONS_TITLE, _why_no_positions(subject))
+    facets = tuple(_facet(subject, kind, entropy.bins[kind], look) for kind in AXIS_TITLES)
     return Figure("positions", POSITIONS_TITLE, *_positions_caption(subject), facets)
 
 
@@ -195,8 +195,12 @@ def _why_no_positions(subject: FigureInput) -> str:
     """The reason and the next step for each run that has no positions."""
     if (subject.comparison.counted.tally.until_R > 0).any():
         return "a run was drawn with --until, which selects samples by their outcome; draw without it"
-    lacking = "; ".join(f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items())
-    return lacking or f"no problem was scored in both runs, each by its own model; score both: {SCORE_FIRST}"
+    missing_text = "; ".join(
+        f"{name}: {why}" for name, why in entropies_of(subject.comparison).positions.reasons.items()
+    )
+    return (
+        missing_text or f"no problem was scored in both runs, each by its own model; score both: {SCORE_FIRST_COMMAND}"
+    )
 
 
 def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> Chart:
@@ -224,9 +228,11 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
     tips = [alt.Tooltip("run:N"), alt.Tooltip("at:Q", title="token"), alt.Tooltip("entropy:Q")]
     tips.append(alt.Tooltip("tokens:Q", format=",d"))
     points = alt.Chart(data(rows)).mark_point(filled=True, size=14 if look.paper else 36, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
+    points_with_tooltips = points.encode(
+        x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips
+    )
     traces = run_traces(labels, look)
-    layers: list[Chart] = [*lines(rows, "run", traces, x, y), marked]
+    layers: list[Chart] = [*lines(rows, "run", traces, x, y), points_with_tooltips]
     known = [row for row in rows if row["low"] is not None]
     if known:
         layers = [*bands(known, "run", traces, x, alt.Y("low:Q", title=UNIT, scale=scale)), *layers]
@@ -240,7 +246,7 @@ def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
     ticks = [2**power for power in range(0, octaves + 1, step)]
     scale = alt.Scale(type="log", base=2, domain=[1, max(most, 2)], nice=False, reverse=kind == END)
     axis = alt.Axis(values=ticks, format="d", labelOverlap=True, labelSeparation=5)
-    return alt.X("at:Q", title=AXES[kind], scale=scale, axis=axis)
+    return alt.X("at:Q", title=AXIS_TITLES[kind], scale=scale, axis=axis)
 
 
 def _positions_caption(subject: FigureInput) -> tuple[str, str]:
@@ -255,7 +261,7 @@ def _positions_caption(subject: FigureInput) -> tuple[str, str]:
     caution = "Only long samples have tokens far from both ends, so points are not all means over the same samples"
     size = f"{counted(positions.problems, 'problem')}, {positions.samples_R[BEFORE]:,} samples of {before} and "
     size += f"{positions.samples_R[AFTER]:,} of {after}"
-    caption = f"{reading}. {meaning}. {parts_text(entropies_of(subject.comparison))} {caution}. {size}."
+    caption = f"{reading}. {meaning}. {positions_text(entropies_of(subject.comparison))} {caution}. {size}."
     values = "; ".join(
         f"{position.name}: {short_number(float(position.value_R[BEFORE]))} in {before} and "
         f"{short_number(float(position.value_R[AFTER]))} in {after}"

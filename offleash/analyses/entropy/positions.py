@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.entropy.tokens import SELECTED, STOPPED, how_to_score, scored_first
+from offleash.analyses.entropy.tokens import SELECTED_SCORES_ONLY, STOPPED, how_to_score, scored_first
 from offleash.comparing.tally import AlignedTally
 from offleash.data.run import Run
-from offleash.data.scores import END, HEIGHT, SAMPLES, START, STEP, TENTH
+from offleash.data.scores import END, ENTROPY_STEP, HEIGHT, SAMPLES, START, TENTH
 from offleash.data.tally import Float, Integer
-from offleash.stats.entropy import fork_height, held_by_top, replicate_tokens
+from offleash.stats.entropy import fork_height, replicate_tokens, top_entropy_share
 from offleash.stats.intervals import FEW, Interval, clipped, percentile_intervals, student
 
 # What is read of the stored positions; SAMPLES counts samples and is no position.
@@ -84,8 +84,8 @@ def positions(
         read[frame["row"].unique().to_numpy()] = True
         known_P &= read
     if not scored or not known_P.any():
-        none_R = np.zeros(len(runs), dtype=np.int64)
-        return Positions(0, {}, (), None, none_R, np.full(len(runs), np.nan), reasons)
+        zero_R = np.zeros(len(runs), dtype=np.int64)
+        return Positions(0, {}, (), None, zero_R, np.full(len(runs), np.nan), reasons)
     table = _Table(summed, len(runs), known_P, aligned.tally.benchmark_P[known_P], replicates, seed)
     return Positions(
         problems=int(known_P.sum()),
@@ -105,7 +105,7 @@ def _missing(run: Run, path: str) -> str:
     if run.own is None or run.own not in run.positions:
         return f"no entropies by position: {how_to_score(run, path)}"
     if run.own in run.scores and scored_first(run) is None:
-        return f"{SELECTED}; {how_to_score(run, path)}"
+        return f"{SELECTED_SCORES_ONLY}; {how_to_score(run, path)}"
     return ""
 
 
@@ -164,9 +164,9 @@ class _Table:
         Some problems may have more scored samples than others (the run is ragged, or scoring was interrupted). Without
         this a problem would weigh by how many samples were scored; with it, by the mean length of its samples.
         """
-        read_RP = value_RPQ2[:, :, self._kind == SAMPLES, 0].sum(axis=2)
-        mean_R1 = read_RP.mean(axis=1, keepdims=True)
-        scale_RP = np.divide(mean_R1, read_RP, out=np.ones_like(read_RP), where=read_RP > 0)
+        samples_RP = value_RPQ2[:, :, self._kind == SAMPLES, 0].sum(axis=2)
+        mean_R1 = samples_RP.mean(axis=1, keepdims=True)
+        scale_RP = np.divide(mean_R1, samples_RP, out=np.ones_like(samples_RP), where=samples_RP > 0)
         return np.asarray(value_RPQ2 * scale_RP[:, :, None, None])
 
     def bins(self, kind: str) -> Bins:
@@ -174,7 +174,7 @@ class _Table:
         chosen = np.flatnonzero(self._kind == kind)
         mean_RQ, mean_BRQ = _ratio(self._sum_RQ2[:, chosen]), _ratio(self._sum_BRQ2[:, :, chosen])
         ends = self._intervals(mean_BRQ.reshape(len(mean_BRQ), -1), mean_RQ.ravel(), 0.0, np.inf)
-        low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _SIDES)
+        low_RQ, high_RQ = (np.array([getattr(end, side) for end in ends]).reshape(mean_RQ.shape) for side in _BOUNDS)
         return Bins(self._bin[chosen], self._sum_RQ2[:, chosen, 0].T, mean_RQ.T, low_RQ.T, high_RQ.T)
 
     def part(self, name: str, kind: str, first: int, last: int) -> PositionEntropy:
@@ -182,19 +182,19 @@ class _Table:
         # Bins are closed at both ends.
         chosen = np.flatnonzero((self._kind == kind) & (self._bin >= first) & (self._bin <= last))
         value_R = _ratio(self._sum_RQ2[:, chosen].sum(axis=1))
-        return self._place(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
+        return self._with_intervals(name, value_R, _ratio(self._sum_BRQ2[:, :, chosen].sum(axis=2)))
 
     def forks(self) -> PositionEntropy:
         """The share of all entropy that the most uncertain 20% of the tokens hold (their forks, arXiv:2506.01939)."""
         high = np.flatnonzero(self._kind == HEIGHT)
         # From the histogram of entropies: tokens are sorted by height, and the top 20% cut a bin where needed.
-        held_R, held_BR = (held_by_top(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
-        return self._place("held by the top 20% of tokens", held_R, held_BR, highest=1.0)
+        top_share_R, top_share_BR = (top_entropy_share(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
+        return self._with_intervals("held by the top 20% of tokens", top_share_R, top_share_BR, highest=1.0)
 
     def heights(self) -> Float:
         """The entropy at which the most uncertain 20% of a run's tokens begin, to the width of a step."""
         high = np.flatnonzero(self._kind == HEIGHT)
-        return np.array([fork_height(self._sum_RQ2[r, high, 0], STEP) for r in range(self._runs)])
+        return np.array([fork_height(self._sum_RQ2[r, high, 0], ENTROPY_STEP) for r in range(self._runs)])
 
     def samples(self) -> Integer:
         """Scored samples of each run; equal weights keep their sum, up to rounding."""
@@ -204,14 +204,14 @@ class _Table:
     def _both(self) -> tuple[Float, Float]:
         return self._sum_RQ2, self._sum_BRQ2
 
-    def _place(self, name: str, value_R: Float, value_BR: Float, highest: float = np.inf) -> PositionEntropy:
+    def _with_intervals(self, name: str, value_R: Float, value_BR: Float, highest: float = np.inf) -> PositionEntropy:
         """A statistic of all runs with intervals; the difference is taken within each replicate, so it is paired."""
-        apart_R, apart_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
-        ends, apart = (
+        change_R, change_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
+        ends, change_interval = (
             self._intervals(value_BR, value_R, 0.0, highest),
-            self._intervals(apart_BR, apart_R, -highest, highest),
+            self._intervals(change_BR, change_R, -highest, highest),
         )
-        return PositionEntropy(name, value_R, tuple(ends), apart_R, tuple(apart))
+        return PositionEntropy(name, value_R, tuple(ends), change_R, tuple(change_interval))
 
     def _intervals(self, value_BQ: Float, value_Q: Float, lowest: float, highest: float) -> list[Interval]:
         """Percentile intervals widened by Student's t, within the bounds that the statistic has."""
@@ -221,7 +221,7 @@ class _Table:
         return [clipped(interval, lowest, highest) for interval in wide]
 
 
-_SIDES = ("low", "high")
+_BOUNDS = ("low", "high")
 
 
 def _ratio(sums_2: Float) -> Float:

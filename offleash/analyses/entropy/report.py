@@ -58,7 +58,7 @@ def entropy_section(entropies: Entropies) -> Json:
                 name: _measure_section(entropies.runs, name, measure) for name, measure in entropies.measures.items()
             },
             "squares": {
-                name: None if square is None else _square_section(entropies, r, square)
+                name: None if square is None else _directions_section(entropies, r, square)
                 for r, (name, square) in enumerate(zip(entropies.runs[1:], entropies.squares, strict=True), 1)
             },
             "tokens": {
@@ -91,7 +91,7 @@ def _measure_section(runs: tuple[str, ...], name: str, measure: Measure) -> Json
     }
 
 
-def _square_section(entropies: Entropies, r: int, square: Square) -> Json:
+def _directions_section(entropies: Entropies, r: int, square: Square) -> Json:
     """The 2x2 of one run against the first, with the directions of the means and what they say."""
     return {
         "problems": square.problems,
@@ -103,7 +103,7 @@ def _square_section(entropies: Entropies, r: int, square: Square) -> Json:
         "tokens": square.token,
         "answers": square.answer,
         "reading": reading(square),
-        "words": square_words(entropies, r),
+        "words": directions_text(entropies, r),
     }
 
 
@@ -155,7 +155,7 @@ def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
 
 
 # The four cells of the 2x2 that section 5 of the paper argues from: token entropy first, answer entropy second.
-READINGS: dict[tuple[Direction, Direction], str] = {
+INTERPRETATIONS: dict[tuple[Direction, Direction], str] = {
     (
         Direction.UP,
         Direction.DOWN,
@@ -175,31 +175,34 @@ READINGS: dict[tuple[Direction, Direction], str] = {
     ): "token entropy fell while answer entropy rose: tokens are more certain, yet they lead to more distinct answers",
 }
 PARTS = ("first tenth", "tenths 2 to 9", "last tenth")  # places that together are all tokens: one has the maximum
-MOVED = {Direction.UP: "rose", Direction.DOWN: "fell"}
+DIRECTION_VERBS = {Direction.UP: "rose", Direction.DOWN: "fell"}
 
 
 def reading(square: Square) -> str:
     """What the cell of the 2x2 that the means are in says, or why none can be named."""
-    if (square.token, square.answer) in READINGS:
-        return READINGS[square.token, square.answer]
+    if (square.token, square.answer) in INTERPRETATIONS:
+        return INTERPRETATIONS[square.token, square.answer]
     unresolved = [
         f"{name} entropy {'has no interval' if direction is Direction.UNKNOWN else 'may have risen or fallen'}"
         for name, direction in (("token", square.token), ("answer", square.answer))
-        if direction not in MOVED
+        if direction not in DIRECTION_VERBS
     ]
     return f"not resolved: {' and '.join(unresolved)}; draw more problems or samples"
 
 
-def square_words(entropies: Entropies, r: int) -> str:
+def directions_text(entropies: Entropies, r: int) -> str:
     """The entropies of run r against the first in one or two sentences; empty where one of the two is not known."""
     square = entropies.squares[r - 1]
     if square is None:
         return ""
     token, answer = entropies.measures[TOKEN].average, entropies.measures[EQUAL].average
-    few = [on_problems(entropies, means.problems) for means in (token, answer)]
-    moved = f"token entropy {_moved(token, r)} nats{few[0]}, answer entropy {_moved(answer, r)} nats{few[1]}"
+    notes = [problems_note(entropies, means.problems) for means in (token, answer)]
+    changes = (
+        f"token entropy {_change_text(token, r)} nats{notes[0]}, "
+        f"answer entropy {_change_text(answer, r)} nats{notes[1]}"
+    )
     meaning = reading(square)
-    return f"{entropies.runs[r]} against {entropies.runs[0]}: {moved}. {meaning[0].upper()}{meaning[1:]}."
+    return f"{entropies.runs[r]} against {entropies.runs[0]}: {changes}. {meaning[0].upper()}{meaning[1:]}."
 
 
 def finding(entropies: Entropies) -> str:
@@ -207,17 +210,17 @@ def finding(entropies: Entropies) -> str:
     if len(entropies.runs) == 1:
         return _single_run(entropies)
     sentences = [
-        square_words(entropies, r) or f"{name} against {entropies.runs[0]}: {_partly_known(entropies, r)}."
+        directions_text(entropies, r) or f"{name} against {entropies.runs[0]}: {_known_entropies_text(entropies, r)}."
         for r, name in enumerate(entropies.runs[1:], 1)
     ]
-    return " ".join([*sentences, parts_text(entropies)]).strip()
+    return " ".join([*sentences, positions_text(entropies)]).strip()
 
 
 def cautions(entropies: Entropies) -> list[str]:
     """What a reader should know before relying on the numbers."""
     out = []
     means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
-    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _known_runs(mean)):
+    if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _runs_with_value(mean)):
         out.append(
             f"Entropies over fewer than {FEW} problems have no interval: so few do not show how much problems differ. "
             "Whether such a mean rose or fell is not decided."
@@ -226,8 +229,8 @@ def cautions(entropies: Entropies) -> list[str]:
         paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)
         if {paper, equal} == {Direction.UP, Direction.DOWN}:
             out.append(
-                f"{name}: with unread samples as one class, as in the paper, answer entropy {MOVED[paper]}, while "
-                f"that of the readable answers {MOVED[equal]}: the share of unread samples matters here."
+                f"{name}: with unread samples as one class, as in the paper, answer entropy {DIRECTION_VERBS[paper]}, "
+                f"while that of readable answers {DIRECTION_VERBS[equal]}: the share of unread samples matters here."
             )
     # Unread samples drop out of the entropies at equal n: a change of format looks like a change of diversity.
     unread = entropies.measures[UNREAD].average.value_R
@@ -247,7 +250,7 @@ def cautions(entropies: Entropies) -> list[str]:
     return out
 
 
-def parts_text(entropies: Entropies) -> str:
+def positions_text(entropies: Entropies) -> str:
     """Where tokens are uncertain, in one sentence; empty where that is not known of every run."""
     positions = entropies.positions
     if not positions.bins or positions.reasons or positions.forks is None:
@@ -282,17 +285,17 @@ def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
     return f"[{interval.low:{mark},.{digits}f}, {interval.high:{mark},.{digits}f}]"
 
 
-def on_problems(entropies: Entropies, known: int) -> str:
+def problems_note(entropies: Entropies, known: int) -> str:
     """How many problems a mean is over, where that is not all of them."""
     every = len(entropies.problem_P)
     return f" (on {known:,} of {every:,} problems)" if 0 < known < every else ""
 
 
-def _known_runs(means: Means) -> list[int]:
+def _runs_with_value(means: Means) -> list[int]:
     return np.flatnonzero(~np.isnan(means.value_R)).tolist()
 
 
-def _moved(means: Means, r: int) -> str:
+def _change_text(means: Means, r: int) -> str:
     """A mean before and after, with the change and its interval: `0.397 → 0.601 (+0.203 [+0.194, +0.212])`."""
     before, after = means.value_R[0], means.value_R[r]
     interval = ends(means.difference_interval_R[r])
@@ -300,12 +303,12 @@ def _moved(means: Means, r: int) -> str:
     return f"{before:.3f} → {after:.3f} ({change})"
 
 
-def _partly_known(entropies: Entropies, r: int) -> str:
+def _known_entropies_text(entropies: Entropies, r: int) -> str:
     """What can be said where one of the two entropies, or both, are not known in both runs."""
     averages = {"token": entropies.measures[TOKEN].average, "answer": entropies.measures[EQUAL].average}
     # A measure that is known in both runs is reported although the other is missing.
     known = [
-        f"{name} entropy {_moved(means, r)} nats{on_problems(entropies, means.problems)}"
+        f"{name} entropy {_change_text(means, r)} nats{problems_note(entropies, means.problems)}"
         for name, means in averages.items()
         if not np.isnan(means.difference_R[r])
     ]
@@ -320,7 +323,7 @@ def _single_run(entropies: Entropies) -> str:
         means = entropies.measures[key].average
         if not np.isnan(means.value_R[0]):
             interval = ends(means.interval_R[0], sign=False)
-            few = on_problems(entropies, means.problems)
-            known.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{few}")
+            problem_note = problems_note(entropies, means.problems)
+            known.append(f"{name} {means.value_R[0]:.3f}{f' {interval}' if interval else ''} nats{problem_note}")
     values = ", ".join(known) if known else "neither token nor answer entropies are known"
     return f"{entropies.runs[0]}: {values}. Name a second run to compare it with."

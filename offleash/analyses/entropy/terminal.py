@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies
-from offleash.analyses.entropy.report import cautions, ends, finding, on_problems, token_source
+from offleash.analyses.entropy.report import cautions, ends, finding, problems_note, token_source
 from offleash.render.escape import clean
 from offleash.stats.entropy import Means, Square
 from offleash.stats.intervals import Interval
@@ -25,8 +25,8 @@ NAMES = {
     ALL: "  estimated, all answers",
     UNREAD: "unread samples",
 }
-ENDS = "95% interval"  # heading of the column
-WIDEST = 12  # characters of a run's name above a column of numbers; longer names are folded
+INTERVAL_HEADING = "95% interval"  # heading of the column
+NAME_WIDTH = 12  # characters of a run's name above a column of numbers; longer names are folded
 PERCENT = (ACCURACY, UNREAD)  # shares: differences in percent points
 DIGITS = {LENGTH: 2}  # decimals; the others have 3, which is finer than their intervals
 
@@ -36,7 +36,9 @@ def show_entropies(console: Console, entropies: Entropies) -> None:
     parts: list[RenderableType] = [_title(entropies), _averages(entropies)]
     if len(entropies.measures[ACCURACY].benchmarks) > 1:
         parts.append(_benchmarks(entropies))
-    parts += [_square(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None]
+    parts += [
+        _directions_table(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None
+    ]
     parts += [*_parts(entropies), *_distinct(entropies)]
     lines = [Text(clean(line)) for line in _sources(entropies)]
     lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(entropies)]
@@ -61,14 +63,14 @@ def shown_value(name: str, value: float) -> str:
 
 def label(entropies: Entropies, name: str) -> str:
     """A measure's name, with the number of problems where it is not known for all of them."""
-    return NAMES[name].format(k=entropies.k) + on_problems(entropies, entropies.measures[name].average.problems)
+    return NAMES[name].format(k=entropies.k) + problems_note(entropies, entropies.measures[name].average.problems)
 
 
 def _title(entropies: Entropies) -> Text:
     """The runs, the number of problems and k."""
     title = Text(clean(" → ".join(entropies.runs)), style="bold")
-    many = f"{len(entropies.problem_P):,} problem{'' if len(entropies.problem_P) == 1 else 's'}"
-    title.append(f"   {many}, the first {entropies.k:,} samples of each", style="not bold dim")
+    problem_count = f"{len(entropies.problem_P):,} problem{'' if len(entropies.problem_P) == 1 else 's'}"
+    title.append(f"   {problem_count}, the first {entropies.k:,} samples of each", style="not bold dim")
     return title
 
 
@@ -76,11 +78,11 @@ def _averages(entropies: Entropies) -> Table:
     """Every measure, mean of benchmarks: one run with its interval, two side by side, more one below the other."""
     first = clean(entropies.runs[0])
     if len(entropies.runs) == 1:
-        table = _table("", first, ENDS, left=1)
+        table = _table("", first, INTERVAL_HEADING, left=1)
     elif len(entropies.runs) == 2:
-        table = _table("", first, clean(entropies.runs[1]), "difference", ENDS, left=1)
+        table = _table("", first, clean(entropies.runs[1]), "difference", INTERVAL_HEADING, left=1)
     else:
-        table = _table("", "run", "mean", f"minus {first}", ENDS, left=2)
+        table = _table("", "run", "mean", f"minus {first}", INTERVAL_HEADING, left=2)
     for name, measure in entropies.measures.items():
         means, named = measure.average, label(entropies, name)
         value_R = [shown_value(name, value) for value in means.value_R.tolist()]
@@ -90,9 +92,13 @@ def _averages(entropies: Entropies) -> Table:
             table.add_row(named, *value_R, *difference(name, means, 1))
         else:
             for r, run in enumerate(entropies.runs):
-                apart = difference(name, means, r) if r else ()
+                difference_cells = difference(name, means, r) if r else ()
                 table.add_row(
-                    "" if r else named, clean(run), value_R[r], *apart, end_section=r == len(entropies.runs) - 1
+                    "" if r else named,
+                    clean(run),
+                    value_R[r],
+                    *difference_cells,
+                    end_section=r == len(entropies.runs) - 1,
                 )
     return table
 
@@ -100,7 +106,7 @@ def _averages(entropies: Entropies) -> Table:
 def _benchmarks(entropies: Entropies) -> Table:
     """Every measure on every benchmark; the differences where there are two runs."""
     two = len(entropies.runs) == 2
-    last = ("difference", ENDS) if two else ()
+    last = ("difference", INTERVAL_HEADING) if two else ()
     table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left=2)
     sizes = {part: means.problems for part, means in entropies.measures[ACCURACY].benchmarks.items()}
     # The largest benchmarks, then in the order of their names.
@@ -109,20 +115,20 @@ def _benchmarks(entropies: Entropies) -> Table:
         for number, part in enumerate(shown):
             means = measure.benchmarks[part]
             values = [shown_value(name, value) for value in means.value_R.tolist()]
-            apart = difference(name, means, 1) if two else ()
+            difference_cells = difference(name, means, 1) if two else ()
             named = NAMES[name].format(k=entropies.k) if number == 0 else ""
-            row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *apart)
+            row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *difference_cells)
             table.add_row(*row, end_section=number == len(shown) - 1)
     if len(sizes) > BENCHMARKS_SHOWN:
         table.add_row("", f"and {len(sizes) - BENCHMARKS_SHOWN} more (--json)")
     return table
 
 
-def _square(entropies: Entropies, r: int, square: Square) -> Table:
+def _directions_table(entropies: Entropies, r: int, square: Square) -> Table:
     """The 2x2 of problems by whether token and answer entropy rose or fell: means may hide that problems disagree."""
     known, every = square.problems, len(entropies.problem_P)
-    many = f"{every:,}" if known == every else f"{known:,} of {every:,}"
-    table = _table(f"{clean(entropies.runs[r])}, {many} problems", "answers up", "answers down", left=1)
+    problem_count = f"{every:,}" if known == every else f"{known:,} of {every:,}"
+    table = _table(f"{clean(entropies.runs[r])}, {problem_count} problems", "answers up", "answers down", left=1)
     table.add_row("token entropy up", f"{square.up_up:,}", f"{square.up_down:,}")
     table.add_row("token entropy down", f"{square.down_up:,}", f"{square.down_down:,}")
     if square.level:
@@ -136,11 +142,11 @@ def _parts(entropies: Entropies) -> list[RenderableType]:
     if not positions.bins:
         return []
     two = len(entropies.runs) == 2
-    last = ("difference", ENDS) if two else ()
-    many = on_problems(entropies, positions.problems)
+    last = ("difference", INTERVAL_HEADING) if two else ()
+    problem_note = problems_note(entropies, positions.problems)
     # --first may have scored other samples than the first k that the measures above are over.
     more = "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", all scored samples"
-    table = _table(f"entropy per token, nats{more}{many}", *map(clean, entropies.runs), *last, left=1)
+    table = _table(f"entropy per token, nats{more}{problem_note}", *map(clean, entropies.runs), *last, left=1)
     for part in positions.parts:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in part.value_R.tolist()]
         change = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
@@ -196,8 +202,8 @@ def _table(*columns: str, left: int) -> Table:
         if index < left:
             table.add_column(column)
         else:  # names of runs are folded, numbers never
-            folded = "\n".join(column[start : start + WIDEST] for start in range(0, len(column), WIDEST))
-            table.add_column(folded, justify="right", no_wrap=True)
+            wrapped = "\n".join(column[start : start + NAME_WIDTH] for start in range(0, len(column), NAME_WIDTH))
+            table.add_column(wrapped, justify="right", no_wrap=True)
     return table
 
 

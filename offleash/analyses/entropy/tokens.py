@@ -18,8 +18,10 @@ from offleash.data.tally import Float
 
 KEY = ["problem", "index"]
 DRAW, SCORE = "draw", "score"
-FIRST = 32  # samples per problem that the paper scores (Table 5)
-SELECTED = "its scores cover selected samples (such as the correct ones), not the first samples of each problem"
+PAPER_SAMPLES = 32  # samples per problem that the paper scores (Table 5)
+SELECTED_SCORES_ONLY = (
+    "its scores cover selected samples (such as the correct ones), not the first samples of each problem"
+)
 STOPPED = "it was drawn with --until, which selects samples by their outcome; draw without it"
 
 FirstSamples = Callable[[pl.LazyFrame], pl.LazyFrame]  # filters a table of samples to the first k of each problem
@@ -75,24 +77,26 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: FirstSamples | Non
         return TokenEntropies(None, None, reason=f"it has no samples; {hint}", length_reason="it has no samples")
     drawn = _means(first(run.samples), aligned, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
-    no_length = "" if length_P is not None else "its samples have no token counts"
+    length_missing = "" if length_P is not None else "its samples have no token counts"
     if entropy_P is not None:
-        return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", no_length, drawn.not_finite)
+        return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", length_missing, drawn.not_finite)
     # Without a record in the draw: scores by the model that drew the run, and by no other.
     if run.own is None or run.own not in run.scores:
         bad = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
         why = f"{bad or 'no token entropies'}: {hint}"
-        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=drawn.not_finite)
+        return TokenEntropies(None, length_P, reason=why, length_reason=length_missing, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
-        return TokenEntropies(None, length_P, reason=f"{SELECTED}; {hint}", length_reason=no_length)
+        return TokenEntropies(None, length_P, reason=f"{SELECTED_SCORES_ONLY}; {hint}", length_reason=length_missing)
     scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
         count = scored.not_finite
         why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no entropies; {hint}"
-        return TokenEntropies(None, length_P, reason=why, length_reason=no_length, not_finite=count)
-    length_P, no_length = (scored.length_P, "") if length_P is None else (length_P, no_length)
-    return TokenEntropies(scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", no_length, scored.not_finite)
+        return TokenEntropies(None, length_P, reason=why, length_reason=length_missing, not_finite=count)
+    length_P, length_missing = (scored.length_P, "") if length_P is None else (length_P, length_missing)
+    return TokenEntropies(
+        scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", length_missing, scored.not_finite
+    )
 
 
 def how_to_score(run: Run, path: str = "") -> str:
@@ -101,13 +105,13 @@ def how_to_score(run: Run, path: str = "") -> str:
     known = sampler in ("hf", "vllm") and name and name.isprintable()
     logged = "format" in run.facts and "tool" not in run.facts
     first = f"offleash import {quote(path) if path else 'LOGS'} -o RUN --texts, then " if logged else ""
-    run_named = quote(path) if path and not logged else "RUN"
+    run_argument = quote(path) if path and not logged else "RUN"
     model = quote(f"hf:{name}") if known else "hf:MODEL"
-    return f"{first}offleash score {run_named} --model {model} --first {FIRST} computes them"
+    return f"{first}offleash score {run_argument} --model {model} --first {PAPER_SAMPLES} computes them"
 
 
 @dataclass(frozen=True)
-class _Means:
+class _ProblemMeans:
     """Means over the samples of each problem, as one table of samples has them; None where no problem has one."""
 
     entropy_P: Float | None
@@ -116,13 +120,13 @@ class _Means:
     not_finite: int = 0
 
 
-def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Means:
+def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _ProblemMeans:
     """Entropy per token and length of each problem, from a table with `tokens` and perhaps `entropy_raw`.
 
     The mean over tokens comes first, then the mean over samples: a long sample weighs as much as a short one."""
     names = frame.collect_schema().names()
     if "tokens" not in names:
-        return _Means(None, None, 0)
+        return _ProblemMeans(None, None, 0)
     entropy = pl.col("entropy_raw") if "entropy_raw" in names else pl.lit(None, pl.Float64)
     # A sample without tokens has no entropy per token; one that is not finite (a damaged log) is counted, not averaged.
     per_token = frame.with_columns(each=pl.when(pl.col("tokens") > 0).then(entropy / pl.col("tokens")))
@@ -147,7 +151,7 @@ def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _Means:
         joined[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
     )
     samples, bad = (int(joined[name].fill_null(0).sum()) for name in ("samples", "bad"))
-    return _Means(_known(entropy_P), _known(length_P), samples, bad)
+    return _ProblemMeans(_known(entropy_P), _known(length_P), samples, bad)
 
 
 def _known(value_P: Float) -> Float | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from offleash.analyses.likelihood.models import SIDES, UNLIMITED, RunModel
+from offleash.analyses.likelihood.models import SIDES, UNKNOWN_TOKEN_LIMIT, RunModel
 from offleash.analyses.likelihood.perplexity_by_class import CELLS
 from offleash.analyses.likelihood.samples import ScoredSamples
 from offleash.comparing.per_problem import ProblemDetail
@@ -91,7 +91,7 @@ class BothRuns:
     own: dict[str, Estimate]
     together: dict[str, Estimate]
     problem_P: tuple[str, ...]
-    together_PR: Float
+    mixture_PR: Float
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ def cross_support(
         first: samples per problem that were scored whatever their verdict.
     """
     k = detail.comparison.change.k
-    nothing = CrossSupport(k, float(epsilon(k)), (), None)
+    no_support = CrossSupport(k, float(epsilon(k)), (), None)
     reason = _unknown_probabilities(run_models)
     if reason:
-        return CrossSupport(nothing.k, nothing.epsilon, (), None, reason)
-    rows = [row for cell, r in FINDER.items() for row in _crossed(detail, cell, scored[r], r)]
-    together = _both(detail, scored, run_models, first)
+        return CrossSupport(no_support.k, no_support.epsilon, (), None, reason)
+    rows = [row for cell, r in FINDER.items() for row in _class_rows(detail, cell, scored[r], r)]
+    together = _both_runs(detail, scored, run_models, first)
     both, why = (None, together) if isinstance(together, str) else (together, "")
-    return CrossSupport(nothing.k, nothing.epsilon, tuple(rows), both, both_reason=why)
+    return CrossSupport(no_support.k, no_support.epsilon, tuple(rows), both, both_reason=why)
 
 
 def stopped_early(detail: ProblemDetail, run_models: tuple[RunModel, RunModel], first: int) -> str:
@@ -140,12 +140,12 @@ def stopped_early(detail: ProblemDetail, run_models: tuple[RunModel, RunModel], 
     tally = detail.tally
     n = int(min(first, *tally.budget_R))
     for r, run_model in enumerate(run_models):
-        early = int((tally.stopped_PR[:, r] & (tally.drawn_PR[:, r] < n)).sum())
-        if early:
+        stopped = int((tally.stopped_PR[:, r] & (tally.drawn_PR[:, r] < n)).sum())
+        if stopped:
             until = int(tally.until_R[r])
             return (
-                f"{early:,} of {len(tally):,} problems of {run_model.run} stopped at {until:,} successes, before {n:,} "
-                f"samples were drawn, so their first samples are selected by their outcome; use --first {until}"
+                f"{stopped:,} of {len(tally):,} problems of {run_model.run} stopped at {until:,} successes, before "
+                f"{n:,} samples were drawn, so their first samples are selected by their outcome; use --first {until}"
             )
     return ""
 
@@ -163,7 +163,7 @@ def _unknown_probabilities(run_models: tuple[RunModel, RunModel]) -> str:
     return ""
 
 
-def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -> list[CrossSupportRow]:
+def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -> list[CrossSupportRow]:
     """The rows of a class: the other's chance from the correct samples of the finder, run r."""
     tally, tally_row_P = detail.tally, np.flatnonzero(detail.class_P == cell)
     if not tally_row_P.size:
@@ -177,13 +177,13 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
     bound_P = distinct_mass(distinct[other].to_numpy(), distinct["row"].to_numpy(), tally_row_P.size)
     until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[tally_row_P, r]
     drawn_P, correct_P = tally.drawn_PR[tally_row_P, r], tally.correct_PR[tally_row_P, r]
-    # Estimate. A record that stopped at a success has one weighing sample less (see _usable).
-    weighable_P = np.where(stopped_P, correct_P - 1, correct_P)
-    usable, n_P = _usable(right, finder, other, until, stopped_P, drawn_P)
+    # Estimate. A record that stopped at a success has one weighing sample less (see _usable_samples).
+    weightable_P = np.where(stopped_P, correct_P - 1, correct_P)
+    usable, n_P = _usable_samples(right, finder, other, until, stopped_P, drawn_P)
     mass = weighed_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
-    again_P, readings, certain = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
+    chance_P, readings, certain_reach = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
     counts = _counts_by_row(right, usable, distinct, other, tally_row_P.size)
     return [
         CrossSupportRow(
@@ -194,14 +194,14 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
             successes=int(correct_P[row]),
             distinct=int(counts["distinct"][row]),
             excluded=int(counts["excluded"][row]),
-            unusable=max(0, int(weighable_P[row]) - int(counts["usable"][row])),
+            unusable=max(0, int(weightable_P[row]) - int(counts["usable"][row])),
             certain_bound=float(bound_P[row]),
             estimate=float(mass.estimate_P[row]),
             effective_samples=float(mass.effective_P[row]),
             bound_95=float(mass.low_P[row]),
-            chance_within_k=float(again_P[row]),
+            chance_within_k=float(chance_P[row]),
             reading=readings[row],
-            reading_is_certain=readings[row] is certain[row],
+            reading_is_certain=readings[row] is certain_reach[row],
             other_drawn=int(tally.drawn_PR[tally_row, 1 - r]),
             other_successes=int(tally.correct_PR[tally_row, 1 - r]),
         )
@@ -209,7 +209,7 @@ def _crossed(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -
     ]
 
 
-def _usable(
+def _usable_samples(
     right: pl.DataFrame,
     finder: str,
     other: str,
@@ -247,7 +247,7 @@ def _counts_by_row(
     return {"distinct": count(distinct), "excluded": count(cut), "usable": count(usable)}
 
 
-def _both(
+def _both_runs(
     detail: ProblemDetail,
     scored: tuple[ScoredSamples, ScoredSamples],
     run_models: tuple[RunModel, RunModel],
@@ -270,20 +270,22 @@ def _both(
     known_P = (have_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
         return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
-    weighable = [_weighable(head) for head in heads]
-    right = pl.concat(weighable)
+    weightable = [_with_both_logprobs(head) for head in heads]
+    right = pl.concat(weightable)
     tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
-    together_PR = np.stack(
+    mixture_PR = np.stack(
         [mass_of_both(logs[r], logs[1 - r], tally_row_S, n_PR[:, r], n_PR[:, 1 - r]) for r in (BEFORE, AFTER)], axis=1
     )
-    possible = [frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weighable, SIDES, strict=True)]
+    possible = [
+        frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weightable, SIDES, strict=True)
+    ]
     hits_PR, right_PR = (
         _counts_of(frames, problems) for frames in (possible, [head.filter("correct") for head in heads])
     )
     # Samples that a run's own law excludes (possible only by rounding at the edge of top-p) are in neither estimate.
-    own_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
-    numerator_PQ = np.concatenate([own_PR, together_PR], axis=1)
+    own_rate_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
+    numerator_PQ = np.concatenate([own_rate_PR, mixture_PR], axis=1)
     denominator_PQ = np.repeat(known_P[:, None].astype(np.float64), 4, axis=1)
     question = detail.comparison.question
     value_Q, ends = ratios(numerator_PQ, denominator_PQ, strata(tally.benchmark_P), question.replicates, question.seed)
@@ -291,12 +293,12 @@ def _both(
     return BothRuns(
         problems=int(known_P.sum()),
         samples=n,
-        unjudged=_by_side((have_PR - judged_PR)[known_P]),
-        unusable=_by_side((right_PR - hits_PR)[known_P]),
+        unjudged=_total_by_side((have_PR - judged_PR)[known_P]),
+        unusable=_total_by_side((right_PR - hits_PR)[known_P]),
         own=dict(zip(SIDES, estimates[:2], strict=True)),
         together=dict(zip(SIDES, estimates[2:], strict=True)),
         problem_P=tuple(str(problem) for problem in tally.problem_P[known_P]),
-        together_PR=together_PR[known_P],
+        mixture_PR=mixture_PR[known_P],
     )
 
 
@@ -305,11 +307,11 @@ def _counts_of(frames: Sequence[pl.DataFrame], problems: int) -> Integer:
     return np.stack([np.bincount(frame["tally_row"].to_numpy(), minlength=problems) for frame in frames], axis=1)
 
 
-def _by_side(count_PR: Integer) -> dict[str, int]:
+def _total_by_side(count_PR: Integer) -> dict[str, int]:
     return dict(zip(SIDES, count_PR.sum(axis=0).tolist(), strict=True))
 
 
-def _weighable(head: pl.DataFrame) -> pl.DataFrame:
+def _with_both_logprobs(head: pl.DataFrame) -> pl.DataFrame:
     """Correct samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
     kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
@@ -386,7 +388,7 @@ def _token_limits_differ(run_models: tuple[RunModel, RunModel]) -> str:
     lengths = [run_model.decoding.max_tokens for run_model in run_models]
     if lengths[0] == lengths[1]:
         return ""
-    drawn = [f"{run_model.run} {'does not record its limit' if length == UNLIMITED else f'{length:,} tokens'}"
+    drawn = [f"{run_model.run} {'does not record its limit' if length == UNKNOWN_TOKEN_LIMIT else f'{length:,} tokens'}"
             for run_model, length in zip(run_models, lengths, strict=True)]  # fmt: skip
     return f"the token limits differ ({drawn[0]}, {drawn[1]}), so whole samples of the two runs cannot be compared"
 
@@ -409,9 +411,9 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
     known_P = np.isfinite(gap_P)
     kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
     # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.
-    in_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
-    numerator_PQ = np.concatenate([np.where(in_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
-    denominator_PQ = np.concatenate([in_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
+    in_class_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
+    numerator_PQ = np.concatenate([np.where(in_class_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
+    denominator_PQ = np.concatenate([in_class_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
     question = detail.comparison.question
     value_Q, ends = ratios(
         numerator_PQ, denominator_PQ, strata(detail.tally.benchmark_P), question.replicates, question.seed

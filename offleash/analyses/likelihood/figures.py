@@ -2,7 +2,13 @@
 
 import altair as alt
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_selected, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import (
+    ALL_SAMPLES,
+    CORRECT,
+    Spread,
+    models_with_selected_scores,
+    perplexities,
+)
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
@@ -13,7 +19,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     data,
     layered,
@@ -24,16 +30,16 @@ from offleash.render.figure import (
 from offleash.render.numbers import short_names, short_number
 
 TITLE = "How likely are the samples under each model?"
-HEADS = {CORRECT: "correct samples", ALL_SAMPLES: "all samples"}
+FACET_TITLES = {CORRECT: "correct samples", ALL_SAMPLES: "all samples"}
 MODELS_SHOWN = len(MODELS)  # scoring models shown: as many as there are colours
 
 
-def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Quartiles of perplexity by class, run and scoring model."""
     spreads = perplexities(subject.detail)
     if not spreads:
         reason = "no samples were scored; offleash score RUN --model hf:MODEL computes their log-probabilities"
-        return Missing("perplexity", TITLE, reason)
+        return MissingFigure("perplexity", TITLE, reason)
     models = sorted({spread.model for spread in spreads})[:MODELS_SHOWN]
     labels = dict(zip(models, short_names(models, 26), strict=True))
     shown = [spread for spread in spreads if spread.model in labels]
@@ -84,7 +90,7 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
     points = chart.mark_point(filled=True, size=30 if look.paper else 70, opacity=1)
     marked = points.encode(x="median:Q", shape=shape, tooltip=tips)
     height = (9 if look.paper else 16) * max(2, len(model_names) + 1) * max(len(order), 1)
-    return sized(layered(bars, marked), look, height, HEADS[kind])
+    return sized(layered(bars, marked), look, height, FACET_TITLES[kind])
 
 
 def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str, str]:
@@ -106,7 +112,7 @@ def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str,
         "own samples likely"
     )
     total = sum(spread.samples for spread in spreads if spread.traces == ALL_SAMPLES)
-    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in only_selected(spreads))
+    chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in models_with_selected_scores(spreads))
     alone = f" Not among all samples, because only correct ones were scored: {chosen}." if chosen else ""
     scores = f"{total:,} scores are of first samples, not selected by verdict."
     caption = f"{reading}. {meaning}. {caution}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
@@ -115,4 +121,4 @@ def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str,
         for spread in spreads
         if spread.traces == kind
     )
-    return caption, f"Median perplexity of {HEADS[kind]}. {medians}."
+    return caption, f"Median perplexity of {FACET_TITLES[kind]}. {medians}."

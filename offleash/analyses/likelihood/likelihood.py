@@ -19,7 +19,7 @@ from offleash.analyses.likelihood.missing_scores import (
     score_missing,
     select_samples,
 )
-from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, law_of, run_folder
+from offleash.analyses.likelihood.models import SIDES, ModelOverride, RunModel, run_folder, run_model_of
 from offleash.analyses.likelihood.perplexity_by_class import (
     CELLS,
     Style,
@@ -36,20 +36,20 @@ from offleash.comparing.per_problem import ProblemDetail, detail
 from offleash.comparing.question import Question
 from offleash.comparing.runs import compare_inputs
 from offleash.data.run import read_origin
-from offleash.data.scores import Sums
+from offleash.data.scores import ScoredSample
 from offleash.data.tally import Per
 from offleash.errors import OffleashError
 from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
 
-FIRST = 32  # samples per problem, as the paper takes for its entropies (Table 5)
+PAPER_SAMPLES = 32  # samples per problem, as the paper takes for its entropies (Table 5)
 
 
 @dataclass(frozen=True)
 class LikelihoodRequest:
     """What is to be scored and reported."""
 
-    first: int = FIRST
+    first: int = PAPER_SAMPLES
     traces: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)  # of the traces
     scoring: bool = True  # False: report from the stored scores
@@ -125,18 +125,20 @@ def likelihood(
     if comparison.question.per is not Per.PROBLEM:
         raise OffleashError("Likelihood is reported per problem. Leave out --per.")
     problems = detail(comparison)
-    law_before, law_after = (
-        law_of(side, run.name, folder, request.overrides.get(side, ModelOverride()))
+    model_before, model_after = (
+        run_model_of(side, run.name, folder, request.overrides.get(side, ModelOverride()))
         for side, run, folder in zip(SIDES, (comparison.before, comparison.after), folders, strict=True)
     )
-    run_models = (law_before, law_after)
+    run_models = (model_before, model_after)
     if request.states_decoding and all(read_origin(folder) is not None for folder in folders):
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
     file = None if request.traces is None else read_traces(request.traces, _tally_rows(comparison), request.columns)
     wanted = (
         []
         if file is None
-        else [trace_request(run_model, file.traces, _own(comparison, r)) for r, run_model in enumerate(run_models)]
+        else [
+            trace_request(run_model, file.traces, _own_samples(comparison, r)) for r, run_model in enumerate(run_models)
+        ]
     )
     # Without scoring nothing is loaded, but a model that the user named is still checked against the run's.
     work = ScoringWork(notes=tuple(check_models(None, run_models)))
@@ -155,7 +157,7 @@ def likelihood(
             f"No sample of {comparison.before.name} or {comparison.after.name} is scored by both models. "
             "Leave out --no-scoring."
         )
-    external, summary = _external(file, wanted)
+    external, summary = _external_traces(file, wanted)
     own_samples = [own_traces(part, run_model.run) for part, run_model in zip(scored, run_models, strict=True)]
     first_samples = [
         own_traces(part, run_model.run, request.first) for part, run_model in zip(scored, run_models, strict=True)
@@ -187,18 +189,20 @@ def _tally_rows(comparison: Comparison) -> dict[str, int]:
     return rows
 
 
-def _own(comparison: Comparison, r: int) -> dict[int, str]:
+def _own_samples(comparison: Comparison, r: int) -> dict[int, str]:
     """A run's own ids of the problems, by row of the tally."""
     rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
     ids = comparison.counted.own[r].select("own", "problem").iter_rows()
     return {rows[problem]: own for own, problem in ids if problem in rows}
 
 
-def _external(file: TraceFile | None, wanted: list[TraceRequest]) -> tuple[pl.DataFrame, TraceFileSummary | None]:
+def _external_traces(
+    file: TraceFile | None, wanted: list[TraceRequest]
+) -> tuple[pl.DataFrame, TraceFileSummary | None]:
     """The external traces with both models' scores, and how many have none, and why."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None
-    sums: dict[str, list[Sums]] = {request.run_model.side: sums_of(request) for request in wanted}
+    sums: dict[str, list[ScoredSample]] = {request.run_model.side: sums_of(request) for request in wanted}
     frame = external_traces(file.traces, sums)
     reasons: dict[str, int] = {}
     windowed = 0

@@ -17,10 +17,15 @@ from offleash.samplers.huggingface.loading import settings_of
 from offleash.samplers.registry import Model, fingerprint, model_of
 from offleash.samplers.sampler import SamplingParams, decoding_of
 
-DECODED = ("temperature", "top_p", "min_p", "top_k")  # what changes the probability of a given text; lengths do not
+DECODING_FIELDS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "top_k",
+)  # what changes the probability of a given text; lengths do not
 SIDES = ("before", "after")
-AUTO = "auto"  # dtype: the one that the checkpoint was saved in
-UNLIMITED = 1 << 20  # tokens: the token limit of an imported run is not known, and no sample is that long
+AUTO_DTYPE = "auto"  # dtype: the one that the checkpoint was saved in
+UNKNOWN_TOKEN_LIMIT = 1 << 20  # tokens: the token limit of an imported run is not known, and no sample is that long
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def run_folder(argument: str) -> Path:
     return path
 
 
-def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
+def run_model_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
     """The law of a run folder, from what it records and what the user says."""
     origin = read_origin(folder)
     if given.model is not None:
@@ -107,7 +112,7 @@ def law_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
         )
     decoding = decoding_of(origin.decoding) if origin is not None else given.decoding
     if origin is None and decoding is not None:
-        decoding = replace(decoding, max_tokens=UNLIMITED)
+        decoding = replace(decoding, max_tokens=UNKNOWN_TOKEN_LIMIT)
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
     settings_of(model)  # refuses an unknown setting now, also where the model has nothing to score
     named, now = given.model is not None, weights_of(model)
@@ -125,7 +130,7 @@ def scores_under(folder: Path, run_model: RunModel) -> ScoreFolder:
     Scores count as the law's own by the fingerprint of the weights, or by the name of the model. Scores under that name
     made with other weights, another dtype or other prompts are refused: they would be taken for those of the law.
     """
-    word, wanted = str(run_model.model), {name: run_model.decoding.document()[name] for name in DECODED}
+    word, wanted = str(run_model.model), {name: run_model.decoding.document()[name] for name in DECODING_FIELDS}
     taken = scored_models(folder)
     refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
     for name in taken:
@@ -168,12 +173,12 @@ def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[
     """
     fingerprint, settings = str(about.get("fingerprint") or ""), about.get("settings")
     made = settings.get("dtype") if isinstance(settings, Mapping) else None
-    dtype = run_model.model.settings.get("dtype", AUTO)
+    dtype = run_model.model.settings.get("dtype", AUTO_DTYPE)
     stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": made}
     requested = {
         "fingerprint": run_model.weights or fingerprint,
         "raw": run_model.model.raw,
-        "dtype": made if made is None or dtype == AUTO else dtype,
+        "dtype": made if made is None or dtype == AUTO_DTYPE else dtype,
     }
     return differences(stored, requested)
 

@@ -13,7 +13,7 @@ from offleash.analyses.likelihood.samples import ScoredSamples
 from offleash.analyses.likelihood.traces import ExternalTrace
 from offleash.comparing.per_problem import ProblemDetail
 from offleash.data.run import Run
-from offleash.data.scores import SAMPLES, Sums, with_token_means
+from offleash.data.scores import SAMPLES, ScoredSample, with_token_means
 from offleash.data.tally import Float, Integer
 from offleash.data.verdict import Verdict
 from offleash.stats.intervals import Estimate, Interval, ratios, strata
@@ -64,7 +64,7 @@ class Style:
     change: Estimate  # after minus before; above 0: the model after prefers correct traces by more
 
 
-def external_traces(traces: tuple[ExternalTrace, ...], sums: dict[str, list[Sums]]) -> pl.DataFrame:
+def external_traces(traces: tuple[ExternalTrace, ...], sums: dict[str, list[ScoredSample]]) -> pl.DataFrame:
     """External traces with both models' log-probabilities (TRACES); those without are left out."""
     rows = []
     for trace, before, after in zip(traces, sums["before"], sums["after"], strict=True):
@@ -101,15 +101,15 @@ def groups(detail: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
     Of a model's own samples only correct ones; of external traces all that are not known to be wrong.
     """
     usable = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
-    every_author = [_groups(detail, part, ALL_BENCHMARKS) for part in _authors(usable)]
+    all_author_groups = [_groups(detail, part, ALL_BENCHMARKS) for part in _authors(usable)]
     names = sorted(set(detail.tally.benchmark_P.tolist()))
     if len(names) > 1:
         rows_of = {name: np.flatnonzero(detail.tally.benchmark_P == name) for name in names}
         for part in _authors(usable):
-            every_author += [
+            all_author_groups += [
                 _groups(detail, part.filter(pl.col("tally_row").is_in(rows_of[name])), name) for name in names
             ]
-    return [group for author_groups in every_author for group in author_groups]
+    return [group for author_groups in all_author_groups for group in author_groups]
 
 
 def styles(detail: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
@@ -170,7 +170,7 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
                 traces=int(in_class_T.sum()),
                 unjudged=int(part["correct"].is_null().to_numpy()[in_class_T].sum()),
                 tokens=float(np.average(length_T[in_class_T], weights=weight_T[in_class_T])),
-                perplexity={"before": _exp(before), "after": _exp(after)},
+                perplexity={"before": _exp_estimate(before), "after": _exp_estimate(after)},
                 mean_perplexity={
                     side: float(np.average(perplexity_T, weights=weight_T[in_class_T]))
                     for side, perplexity_T in perplexity.items()
@@ -222,7 +222,7 @@ def _strata(detail: ProblemDetail) -> Integer:
     return strata(detail.tally.benchmark_P)
 
 
-def _exp(estimate: Estimate) -> Estimate:
+def _exp_estimate(estimate: Estimate) -> Estimate:
     """The perplexity for a mean of minus log-probabilities; exp(700) is the largest power that a float holds."""
     low, value, high = (
         float(np.exp(min(end, 700.0))) for end in (estimate.interval.low, estimate.value, estimate.interval.high)
@@ -256,7 +256,8 @@ class Spread:
 def perplexities(detail: ProblemDetail) -> list[Spread]:
     """The spread of perplexity by run, scoring model, class and kind of trace; empty where nothing was scored.
 
-    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone (`only_selected` says which).
+    A run has no spread of ALL_SAMPLES under a model that scored selected samples alone; which ones, says
+    `models_with_selected_scores`.
     """
     out = []
     for side, r in SIDES.items():
@@ -268,7 +269,7 @@ def perplexities(detail: ProblemDetail) -> list[Spread]:
     return out
 
 
-def only_selected(spreads: list[Spread]) -> list[tuple[str, str]]:
+def models_with_selected_scores(spreads: list[Spread]) -> list[tuple[str, str]]:
     """Run (before or after) and model of scores that have no first samples: all were selected as correct."""
     unselected = {(spread.run, spread.model) for spread in spreads if spread.traces == ALL_SAMPLES}
     return list(

@@ -133,7 +133,7 @@ def _cross_section(cross: CrossSupport) -> Json:
             "together": both.together,
             "by_problem": [
                 {"problem": problem, **dict(zip(SIDES, row, strict=True))}
-                for problem, row in zip(both.problem_P, both.together_PR.tolist(), strict=True)
+                for problem, row in zip(both.problem_P, both.mixture_PR.tolist(), strict=True)
             ],
         },
     }
@@ -147,33 +147,35 @@ def _row_section(row: CrossSupportRow) -> Json:
 # In words: what is about to be scored, what the scores show, and what to be careful with.
 
 
-STYLE = (
+STYLE_NOTE = (
     "Perplexity mixes style with substance: a model finds text in its own style likely, right or wrong. Only "
     "differences between classes at equal lengths, or between correct and wrong traces of one author, say something "
     "about substance."
 )
-NEVER_NEW = (
+CERTAIN_NOTE = (
     "Certain means that the probability of the observed correct completions alone is enough. Likelihood can show that "
     "a problem is within reach, never that it is out of reach or new: strategies that no sample shows have no weight."
 )
-SELECTED = (
+SELECTION_NOTE = (
     "E and S were selected by these same samples, so estimates from one or two successes tend to be too large, and the "
     "95% holds before that selection; the certain bounds are not affected"
 )
 NAMED = 3  # unknown problems that a note names
 
 
-def estimate_text(ahead: ScoringEstimate) -> str:
+def estimate_text(estimate: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
-    if not ahead.missing:
+    if not estimate.missing:
         return "All scores needed are already stored."
-    lines = [f"Scoring {many(ahead.missing, 'trace')}. Scores are stored as they come; run the same command to resume."]
-    for step in ahead.steps:
+    lines = [
+        f"Scoring {many(estimate.missing, 'trace')}. Scores are stored as they come; run the same command to resume."
+    ]
+    for step in estimate.steps:
         what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.run_model.run}"
         lines += [f"  {what} under {step.by.model}"] if step.missing else []
     lines += [
         f"  {many(len(traces), 'external trace')} under the model {side}"
-        for side, traces in ahead.traces.items()
+        for side, traces in estimate.traces.items()
         if traces
     ]
     return "\n".join(lines)
@@ -183,10 +185,10 @@ def finding(report: Likelihood) -> str:
     """The result in words, each statement with how certain it is."""
     parts = [
         *(_cross_support_text(report, cell) for cell in FINDER),
-        NEVER_NEW if report.cross.rows else "",
-        _leash(report),
+        CERTAIN_NOTE if report.cross.rows else "",
+        _divergence_text(report),
     ]
-    parts += [*_external_text(report), *(_tables_alone(report) if report.cross.reason else [])]
+    parts += [*_external_text(report), *(_perplexity_only_text(report) if report.cross.reason else [])]
     return " ".join(part for part in parts if part) or "The scores support no conclusion."
 
 
@@ -213,10 +215,10 @@ def notes(report: Likelihood) -> list[str]:
             )
         if samples.unsummed:
             out.append(f"{samples.unsummed:,} samples of {run_model.run} were not scored by both models")
-    if _other_tokens(report):
+    if _token_counts_differ(report):
         out.append("the two models have different tokenisers; 'per token' counts tokens of the model before")
     if report.cross.rows:
-        out.append(SELECTED)
+        out.append(SELECTION_NOTE)
     return out
 
 
@@ -244,14 +246,14 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
 
 def _basis(rows: Sequence[CrossSupportRow]) -> str:
     """How many readings are certain, that is follow from a lower bound alone, and how many rest on estimates."""
-    certain = sum(row.reading_is_certain for row in rows)
-    if certain == len(rows):
+    certain_count = sum(row.reading_is_certain for row in rows)
+    if certain_count == len(rows):
         return "certain"
     by = "estimated from several correct samples, at 95% before problems were selected by outcome"
-    return f"{certain:,} certain, {len(rows) - certain:,} {by}" if certain else by
+    return f"{certain_count:,} certain, {len(rows) - certain_count:,} {by}" if certain_count else by
 
 
-def _leash(report: Likelihood) -> str:
+def _divergence_text(report: Likelihood) -> str:
     """Both divergences in one sentence; empty where there are none."""
     names = dict(zip(("before", "after"), (run_model.run for run_model in report.run_models), strict=True))
     divergences = []
@@ -286,7 +288,7 @@ def _external_text(report: Likelihood) -> list[str]:
     return sentences
 
 
-def _tables_alone(report: Likelihood) -> list[str]:
+def _perplexity_only_text(report: Likelihood) -> list[str]:
     """The result where probabilities of whole completions are not known: the tables, and what the rest would need."""
     before, after = (run_model.run for run_model in report.run_models)
     sentences = []
@@ -327,7 +329,7 @@ def _traces_text(report: Likelihood) -> list[str]:
     return lines
 
 
-def _other_tokens(report: Likelihood) -> bool:
+def _token_counts_differ(report: Likelihood) -> bool:
     return any((samples.frame["tokens_before"] != samples.frame["tokens_after"]).any() for samples in report.scored)
 
 

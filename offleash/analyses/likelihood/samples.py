@@ -63,13 +63,13 @@ def scored_samples(detail: ProblemDetail, r: int, run_models: tuple[RunModel, Ru
     judged = both.join(_judged(run_model, comparison, r), on=KEY, how="left")
     judged = judged.with_columns(pl.col("judged").fill_null(False))
     frame = _with_texts(judged.collect(engine="streaming"), samples, detail)
-    summed = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("tally_row", "index")
+    with_sums = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("tally_row", "index")
     stopped = bool(run_model.decoding.stop)  # then the end is not scored, and nothing can be checked
-    rows = summed.with_columns(
+    rows = with_sums.with_columns(
         retokenised=pl.lit(False) if stopped else _retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
-        unselected=_unselected(summed, frame, samples.join(named.lazy(), on="problem", how="semi")),
-        **{f"law_{name}": _law_sum(name, run_models[i].decoding) for i, name in enumerate(SIDES)},
+        unselected=_unselected(with_sums, frame, samples.join(named.lazy(), on="problem", how="semi")),
+        **{f"law_{name}": _sampled_logprob_sum(name, run_models[i].decoding) for i, name in enumerate(SIDES)},
     )
     return ScoredSamples(
         side=side,
@@ -78,8 +78,8 @@ def scored_samples(detail: ProblemDetail, r: int, run_models: tuple[RunModel, Ru
             "law_after", "windowed", "retokenised", "unselected", "tokens_before", "tokens_after",
         ),
         samples=count,
-        unsummed=frame.height - summed.height,
-        checked=0 if stopped else int(summed["tokens"].is_not_null().sum()),
+        unsummed=frame.height - with_sums.height,
+        checked=0 if stopped else int(with_sums["tokens"].is_not_null().sum()),
     )  # fmt: skip
 
 
@@ -89,8 +89,8 @@ def _unselected(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame)
     Only correct samples are ever selected. Where a problem has no gap, all of its samples may be correct and selected:
     so none counts beyond the last scored sample, of any problem, that is not correct.
     """
-    lacking = samples.select(KEY).join(scored.lazy().select(KEY), on=KEY, how="anti")
-    gaps = lacking.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")
+    unscored = samples.select(KEY).join(scored.lazy().select(KEY), on=KEY, how="anti")
+    gaps = unscored.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")
     if gaps.is_empty():
         return pl.repeat(True, rows.height, eager=True)
     last = scored.filter(~pl.col("correct").fill_null(False))["index"].max()
@@ -112,8 +112,8 @@ def _retokenised(side: str, other: str) -> pl.Expr:
     differs = (gap > tolerance).fill_null(False) | pl.when(ended).then(entropy).otherwise(gap < -tolerance).fill_null(
         False
     )
-    other_count = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
-    return other_count.fill_null(False) | differs
+    token_count_differs = (pl.col("tokens") != length) | (pl.col(f"tokens_{other}") != length)
+    return token_count_differs.fill_null(False) | differs
 
 
 def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetail) -> pl.DataFrame:
@@ -144,7 +144,7 @@ def _scores(run_model: RunModel, by: RunModel) -> pl.LazyFrame:
     )
 
 
-def _law_sum(side: str, decoding: SamplingParams) -> pl.Expr:
+def _sampled_logprob_sum(side: str, decoding: SamplingParams) -> pl.Expr:
     """The log-probability of a sample as a whole completion under a law.
 
     A truncated sample is a completion only under a law with the same token limit, and one longer than the limit is

@@ -12,7 +12,7 @@ from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import BothRuns, CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, TraceGroup
-from offleash.analyses.likelihood.report import STYLE, amount, author, finding, notes
+from offleash.analyses.likelihood.report import STYLE_NOTE, amount, author, finding, notes
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
@@ -28,7 +28,7 @@ COLUMNS = (
 OWN_NOTE = "own: correct and drawn samples of the other run, which drew more than k."
 MATCHED_NOTE = "matched: traces weighted so that all classes of an author have the same distribution of lengths."
 ALIKE_NOTE = "Matching lengths does not change the differences."
-VISIBLE = 5e-4  # half of the last digit shown: smaller differences would print as the same number
+SMALLEST_SHOWN = 5e-4  # half of the last digit shown: smaller differences would print as the same number
 MEANING = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither"}
 
 
@@ -38,8 +38,8 @@ def show_likelihood(console: Console, report: Likelihood) -> None:
         _title(report),
         *_perplexity(report),
         *_styles(report),
-        *_cross(report),
-        *_leash(report),
+        *_cross_support_tables(report),
+        *_divergence_table(report),
     ]
     parts += [Text(f"· {clean(note).rstrip('.')}", style="dim") for note in notes(report)]
     parts += [Text(""), Text(clean(finding(report)))]
@@ -76,13 +76,13 @@ def _perplexity(report: Likelihood) -> list[RenderableType]:
             row = (f"{group.problems:,}", f"{group.traces:,}", f"{group.tokens:,.0f}")
             both = (f"{group.perplexity[side].value:.3f}" for side in ("before", "after"))
             table.add_row(MEANING[group.cell], *row, *both, amount(group.log_ratio))
-            if group.matched is not None and _differs(of_author):
+            if group.matched is not None and _matching_changes_result(of_author):
                 table.add_row("matched", "", "", "", "", "", amount(group.matched), style="dim")
         tables += [Text(f"\nPerplexity per token of {_kind(of_author)}, written by {name}"), table]
-        if not _differs(of_author) and any(group.matched is not None for group in of_author):
+        if not _matching_changes_result(of_author) and any(group.matched is not None for group in of_author):
             tables.append(Text(ALIKE_NOTE, style="dim"))
-    legend = [Text(MATCHED_NOTE, style="dim")] if _differs(groups) else []
-    return [*tables, *legend, Text(STYLE, style="dim")] if tables else []
+    legend = [Text(MATCHED_NOTE, style="dim")] if _matching_changes_result(groups) else []
+    return [*tables, *legend, Text(STYLE_NOTE, style="dim")] if tables else []
 
 
 def _kind(groups: Sequence[TraceGroup]) -> str:
@@ -91,10 +91,10 @@ def _kind(groups: Sequence[TraceGroup]) -> str:
     return f"traces that are correct or have no verdict ({unjudged:,} without)" if unjudged else "correct traces"
 
 
-def _differs(groups: Sequence[TraceGroup]) -> bool:
+def _matching_changes_result(groups: Sequence[TraceGroup]) -> bool:
     """Whether matching lengths changes a difference by more than the digits shown."""
     pairs = [(group.matched.value, group.log_ratio.value) for group in groups if group.matched is not None]
-    return any(abs(matched - plain) >= VISIBLE for matched, plain in pairs)
+    return any(abs(matched - plain) >= SMALLEST_SHOWN for matched, plain in pairs)
 
 
 def _styles(report: Likelihood) -> list[RenderableType]:
@@ -119,7 +119,7 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
 
 
-def _cross(report: Likelihood) -> list[RenderableType]:
+def _cross_support_tables(report: Likelihood) -> list[RenderableType]:
     """The other model's chance on each E and S problem, the closest first, and the estimate from both runs."""
     cross = report.cross
     if cross.reason:
@@ -144,19 +144,19 @@ def _cross(report: Likelihood) -> list[RenderableType]:
             table.add_row(f"and {len(shown) - PROBLEMS_SHOWN} more (--json)")
         parts += [Text(head), table, Text(f"{COLUMNS} {OWN_NOTE}" if longer else COLUMNS, style="dim")]
     if cross.both is not None:
-        return [*parts, _both(report, cross.both)]
+        return [*parts, _both_runs_text(report, cross.both)]
     return [*parts, Text(f"No estimate from both runs together: {clean(cross.both_reason)}.", style="yellow")]
 
 
 def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
-    few = "*" if row.effective_samples < MIN_EFFECTIVE else ""
+    few_samples_mark = "*" if row.effective_samples < MIN_EFFECTIVE else ""
     known = np.isfinite(row.estimate)
     return (
         clean(row.problem),
         row.cell,
         f"{row.successes:,}/{row.drawn:,}",
         f"{row.certain_bound:.2e}",
-        f"{row.estimate:.2e}{few}" if known else "-",
+        f"{row.estimate:.2e}{few_samples_mark}" if known else "-",
         f"{row.effective_samples:.1f}" if known else "-",
         f"{row.chance_within_k:.1%}{'~' if row.estimated else ''}",
         *([f"{row.other_successes:,}/{row.other_drawn:,}"] if longer else []),
@@ -164,7 +164,7 @@ def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
     )
 
 
-def _both(report: Likelihood, both: BothRuns) -> Text:
+def _both_runs_text(report: Likelihood, both: BothRuns) -> Text:
     """The chance of a correct sample per run, from own samples and from both runs."""
     lines = []
     for run_model in report.run_models:
@@ -185,7 +185,7 @@ def _both(report: Likelihood, both: BothRuns) -> Text:
     return Text("\n".join([head, *lines]))
 
 
-def _leash(report: Likelihood) -> list[RenderableType]:
+def _divergence_table(report: Likelihood) -> list[RenderableType]:
     if report.leash.reason:
         return [Text(f"No KL divergence: {clean(report.leash.reason)}.", style="yellow")]
     names = {run_model.side: clean(run_model.run) for run_model in report.run_models}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from offleash.analyses.likelihood.models import RunModel, refuse_other_scores, score_differences
 from offleash.data.identity import differences
 from offleash.data.run_folder import append_to_run, folder_name
-from offleash.data.scores import Sums, Trace
+from offleash.data.scores import ScoredSample, Trace
 from offleash.errors import OffleashError, unknown
 from offleash.files.lines import FileKind, Repairs, jsonl_rows
 from offleash.files.rows import Row
@@ -34,7 +34,7 @@ TRACE_FILE = FileKind(
     keep_bytes=True,  # replaced in texts, refused in names
 )
 NAMED = 5  # unknown problems that are named
-LIKE = 2_000  # ids among which the nearest is looked for
+MAX_SUGGESTION_IDS = 2_000  # ids among which the nearest is looked for
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,11 @@ def read_traces(path: Path, tally_rows: Mapping[str, int], columns: Mapping[str,
         if row.problem not in tally_rows:
             unknown_rows += 1
             if row.problem not in unknown_ids:
-                near = get_close_matches(row.problem, list(tally_rows)[:LIKE], n=1) if len(unknown_ids) < NAMED else []
+                near = (
+                    get_close_matches(row.problem, list(tally_rows)[:MAX_SUGGESTION_IDS], n=1)
+                    if len(unknown_ids) < NAMED
+                    else []
+                )
                 unknown_ids[row.problem] = near[0] if near else ""
         elif not row.text.strip():
             empty += 1
@@ -128,22 +132,22 @@ def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
     named = {name: columns.get(name, name) for name in NAMES}
     correct, finish = row.values.get(named["correct"]), row.values.get(named["finish"])
     if isinstance(problem, bool) or not isinstance(problem, str | int):
-        raise _wrong(row, named["problem"], "the id of a problem", problem)
+        raise _wrong_type_error(row, named["problem"], "the id of a problem", problem)
     if written is not None and not isinstance(written, str):
-        raise _wrong(row, named["text"], "a string", written)
+        raise _wrong_type_error(row, named["text"], "a string", written)
     if not isinstance(author, str) or not author.strip():
-        raise _wrong(row, named["author"], "who wrote the trace", author)
+        raise _wrong_type_error(row, named["author"], "who wrote the trace", author)
     for name, value in (("problem", str(problem)), ("author", author)):
         if valid_utf8(value) != value:  # a name with a replaced character would be another name
-            raise _wrong(row, named[name], "text in UTF-8", value)
+            raise _wrong_type_error(row, named[name], "text in UTF-8", value)
     if correct is not None and correct not in (True, False):
-        raise _wrong(row, named["correct"], "true, false or null", correct)
+        raise _wrong_type_error(row, named["correct"], "true, false or null", correct)
     right = None if correct is None else bool(correct)
     text = valid_utf8(written or "")
     return ExternalTrace(row.number, str(problem), -1, text, author.strip(), right, finish == FINISHED)
 
 
-def _wrong(row: Row, name: str, expected: str, value: object) -> OffleashError:
+def _wrong_type_error(row: Row, name: str, expected: str, value: object) -> OffleashError:
     return OffleashError(f"{row.where}: {name!r} should be {expected}; found {str(value)[:60]!r}.")
 
 
@@ -156,7 +160,7 @@ SCORE_FILE = FileKind(
     example='{"trace": ..., "sums": ...}',
     fix="Delete the file to score the traces again.",
 )
-AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
+TRACES_AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
 NO_PROMPT = "its problem has no prompt text, or has images"
 
 
@@ -175,23 +179,25 @@ def trace_request(run_model: RunModel, traces: Sequence[ExternalTrace], own: Map
     Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
     """
     prompts = prompts_of(run_model.folder)
-    placed = []
+    matched_traces = []
     for trace in traces:
         prompt, images = prompts.get(own[trace.tally_row], (None, False))
-        placed.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
-    return TraceRequest(run_model, tuple(placed), tuple("" if trace is None else _key(trace) for trace in placed))
+        matched_traces.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
+    return TraceRequest(
+        run_model, tuple(matched_traces), tuple("" if trace is None else _key(trace) for trace in matched_traces)
+    )
 
 
-def stored_scores(run_model: RunModel) -> dict[str, Sums]:
+def stored_scores(run_model: RunModel) -> dict[str, ScoredSample]:
     """Stored scores of traces by a run's model, by the trace's key; refused if they were made differently."""
-    scores: dict[str, Sums] = {}
+    scores: dict[str, ScoredSample] = {}
     rows = _lines(_file(run_model))
     if rows:
         refuse_other_scores(_file(run_model), run_model, score_differences(run_model, rows[0]))
     for row in rows:
         key, sums = row.get("trace"), row.get("sums")
         if isinstance(key, str) and isinstance(sums, dict):
-            scores[key] = Sums(sums.get("tokens"), sums.get("logprob_raw"), windows=sums.get("windows"),
+            scores[key] = ScoredSample(sums.get("tokens"), sums.get("logprob_raw"), windows=sums.get("windows"),
                               reason=str(sums.get("reason") or ""))  # fmt: skip
     return scores
 
@@ -228,11 +234,13 @@ def score_traces(run_model: RunModel, traces: Sequence[Trace], scorer: "Scorer",
             progress(f"{run_model.run}: {done:,} of {len(traces):,} traces scored")
 
 
-def sums_of(wanted: TraceRequest) -> list[Sums]:
+def sums_of(wanted: TraceRequest) -> list[ScoredSample]:
     """The stored score of each trace; one without a log-probability, and with the reason, where there is none."""
     scores = stored_scores(wanted.run_model)
     return [
-        Sums(None, reason=NO_PROMPT) if trace is None else scores.get(key, Sums(None, reason="not scored"))
+        ScoredSample(None, reason=NO_PROMPT)
+        if trace is None
+        else scores.get(key, ScoredSample(None, reason="not scored"))
         for trace, key in zip(wanted.trace_T, wanted.key_T, strict=True)
     ]
 
@@ -282,7 +290,7 @@ def _parts(traces: Sequence[Trace]) -> list[list[Trace]]:
     parts: list[list[Trace]] = [[]]
     characters = 0
     for trace in traces:
-        if parts[-1] and (len(parts[-1]) == AT_A_TIME or characters + len(trace.text) > CHARACTERS_AT_A_TIME):
+        if parts[-1] and (len(parts[-1]) == TRACES_AT_A_TIME or characters + len(trace.text) > CHARACTERS_AT_A_TIME):
             parts.append([])
             characters = 0
         parts[-1].append(trace)

@@ -14,7 +14,7 @@ from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, S
 from offleash.analyses.strategies.fingerprints.worker import Row, StrategyOrError, probe, request, results_of, server
 from offleash.data.run import Run
 from offleash.data.run_folder import append_to_run, folder_name, open_run, read_problems
-from offleash.data.shards import SHARD, drop_without_samples, read_beside, scan_shards, write_beside
+from offleash.data.shards import SHARD, drop_without_samples, read_sidecar, scan_shards, write_sidecar
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
@@ -22,8 +22,11 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifying.judge import problem_case
 
 KEY = ["problem", "index"]
-TEXTS, BYTES = 128, 1 << 20  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
-CACHED = 2_000_000  # distinct texts whose strategies stay in memory; beyond it the cache is emptied
+TEXTS_PER_REQUEST, BYTES_PER_REQUEST = (
+    128,
+    1 << 20,
+)  # per request to a worker: enough to hide the cost of a request, too few to fill a pipe
+MAX_CACHED_TEXTS = 2_000_000  # distinct texts whose strategies stay in memory; beyond it the cache is emptied
 GIVE_UP_AFTER = 20  # failures in a row with nothing read before; one that kills or hangs a worker counts twice
 # Coverage needed for a loss not to be an artefact of reading: at least so much in each run, at most so far apart.
 # A fingerprint that misses 20% of the samples can hide a rare strategy, and one that reads a run worse than the other
@@ -79,7 +82,7 @@ class Reader:
         """The strategy of each row, or why it could not be read, in the order of the rows."""
         keys = [_key(problem, text) for problem, text in rows]
         new = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._cache}
-        if len(self._cache) + len(new) > CACHED:
+        if len(self._cache) + len(new) > MAX_CACHED_TEXTS:
             self._cache.clear()
             new = dict(zip(keys, rows, strict=True))
         self._cache |= zip(new, self._read(list(new.values())), strict=True)
@@ -105,7 +108,7 @@ class Reader:
                 if read is None and len(batch) > 1:
                     alone += batch
                     continue
-                self._refuse_hopeless(read, judged.reason)
+                self._refuse_if_all_failed(read, judged.reason)
                 read = [(None, judged.reason)] if read is None else read
                 for index, result in zip(batch, read, strict=False):  # a slice of a second may end before the batch
                     results[index] = result
@@ -114,7 +117,7 @@ class Reader:
                 self.progress(f"{self.by.name}: {done:,} of {len(rows):,} distinct texts read")
         return results
 
-    def _refuse_hopeless(self, read: Sequence[StrategyOrError] | None, reason: str) -> None:
+    def _refuse_if_all_failed(self, read: Sequence[StrategyOrError] | None, reason: str) -> None:
         """Refuse a fingerprint that has failed on every text so far, before it does so on all of them."""
         errors = [error for _, error in read or ()]
         self.patient = self.patient or not all(errors)
@@ -217,8 +220,8 @@ def _table(rows: pl.DataFrame, reader: Reader, problems: dict[str, SolvedProblem
         [(problems[problem], text) for problem, text in texts.select("problem", "text").iter_rows()]
     )
     read = texts.select(KEY).with_columns(
-        way=pl.Series([_writable(strategy) for strategy, _ in results], dtype=pl.String),
-        reason=pl.Series([_writable(error) or None for _, error in results], dtype=pl.String),
+        way=pl.Series([_encodable(strategy) for strategy, _ in results], dtype=pl.String),
+        reason=pl.Series([_encodable(error) or None for _, error in results], dtype=pl.String),
     )
     without = rows.filter(pl.col("text").is_null()).select(*KEY, way=pl.lit(None, pl.String))
     return pl.concat([read, without.with_columns(reason=pl.lit(None, pl.String))]).select(*STRATEGIES)
@@ -229,8 +232,8 @@ def _solved_problems(folder: Path) -> dict[str, SolvedProblem]:
     for problem, gold, question, details in (
         read_problems(folder).select("problem", "gold", "question", "details").iter_rows()
     ):
-        subject = problem_case(problem, gold, question, details)
-        out[problem] = SolvedProblem(problem, subject.question, subject.gold, subject.details)
+        case = problem_case(problem, gold, question, details)
+        out[problem] = SolvedProblem(problem, case.question, case.gold, case.details)
     return out
 
 
@@ -240,7 +243,7 @@ def _batches(rows: Sequence[Row], indices: Sequence[int]) -> Iterator[list[int]]
     size = 0
     for index in indices:
         length = len(rows[index][1])
-        if batch and (len(batch) == TEXTS or size + length > BYTES):
+        if batch and (len(batch) == TEXTS_PER_REQUEST or size + length > BYTES_PER_REQUEST):
             yield batch
             batch, size = [], 0
         batch.append(index)
@@ -253,7 +256,7 @@ def _key(problem: SolvedProblem, text: str) -> bytes:
     return blake2b(f"{problem.key} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _writable(text: str | None) -> str | None:
+def _encodable(text: str | None) -> str | None:
     """A text that Parquet takes: what a user's function returns may hold lone surrogates."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
@@ -284,7 +287,7 @@ def scan_strategies(run: Path, identity: str) -> pl.LazyFrame:
 
 def strategies_on(run: Path, identity: str, shard: str) -> pl.DataFrame:
     """The strategies of the samples of one shard; empty where none is stored."""
-    stored = read_beside(
+    stored = read_sidecar(
         strategies_folder(run, identity) / shard, STRATEGIES, f"read the strategies of {run} again (--again)"
     )
     return pl.DataFrame(schema=STRATEGIES) if stored is None else stored
@@ -292,4 +295,4 @@ def strategies_on(run: Path, identity: str, shard: str) -> pl.DataFrame:
 
 def write_strategies(run: Path, identity: str, frame: pl.DataFrame, shard: str) -> None:
     """Store the strategies of the samples of one shard, under its name; the file is replaced as a whole."""
-    write_beside(strategies_folder(run, identity) / shard, frame, STRATEGIES)
+    write_sidecar(strategies_folder(run, identity) / shard, frame, STRATEGIES)

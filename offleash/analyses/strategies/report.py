@@ -44,7 +44,7 @@ def strategies_document(strategies: StrategyComparison) -> Json:
                 "new_at_least": strategies.new_at_least,
                 "reason": strategies.coverage_caution or None,  # why the two above are null
             },
-            "richness": {basis: _richness_section(rich) for basis, rich in strategies.richness.items()},
+            "richness": {basis: _richness_section(part) for basis, part in strategies.richness.items()},
             "novelty": {basis: _novelty_section(new) for basis, new in strategies.novelty.items()},
             "coverage": dict(zip(("before", "after"), strategies.coverage, strict=True)),
             "lost": [_example_section(example) for example in strategies.lost],

@@ -123,9 +123,10 @@ def compare_strategies(
         reader = Reader(with_revision(chosen, pool), pool, progress)
         before, after = (read_run(folder, reader, options.verdicts, progress, again) for folder in folders)
         _refuse_unread(chosen, runs, (before, after))
-        noted = [replace(run, notes=read.notes.get(run.name, ()) + run.notes) for run in runs]
+        runs_with_notes = [replace(run, notes=read.notes.get(run.name, ()) + run.notes) for run in runs]
         solved = [
-            with_strategies_as_solutions(run, folder, reader.by) for run, folder in zip(noted, folders, strict=True)
+            with_strategies_as_solutions(run, folder, reader.by)
+            for run, folder in zip(runs_with_notes, folders, strict=True)
         ]
         progress(f"comparing the strategies of {runs[0].name} and {runs[1].name}")
         return compare_solutions(solved, reader.by, (before, after), replace(question, per=Per.SOLUTION), shown)

@@ -101,7 +101,7 @@ def best_against_best(
     # What to use from now on is chosen on all problems; only its reported value has to come from other problems.
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     # Once, after the splits are summed: together they count every problem once, so this adds four pseudo-problems.
-    cells_B4 += _pseudo(problems, seed, replicates)
+    cells_B4 += _pseudo_weights(problems, seed, replicates)
     fitted, interval = BestDecodingCounts.of(point_4), {}
     for name in METRICS:
         ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
@@ -144,7 +144,7 @@ def _cross_fitted(learn: _Sums, test: _Sums) -> Float:
     return np.stack([both_B, gained_B, lost_B, test.size_B], axis=1)
 
 
-def _pseudo(problems: int, seed: int, replicates: int) -> Float:
+def _pseudo_weights(problems: int, seed: int, replicates: int) -> Float:
     """Pseudo-problems, one in each of P, E, S and O: without them a cell of 0 has no width."""
     weight_B4 = pseudo_weights(4, problems, replicates, seed)
     return np.concatenate([weight_B4[:, :3], weight_B4.sum(axis=1, keepdims=True)], axis=1)

@@ -20,22 +20,25 @@ from offleash.render.figure import (
     lines,
     rounded,
     run_colours,
-    share_top,
+    share_axis_end,
     sized,
 )
 from offleash.render.numbers import share, short_names
 from offleash.stats.intervals import Estimate
 
-LOOK = FigureFormat(width=620, height=230)
+FIGURE_FORMAT = FigureFormat(width=620, height=230)
 SIDES = ("before", "after")
 TOP_PS_SHOWN = 4  # top-p that get a facet of their own
-HIGH, CLOSE = 0.85, 0.18  # shares of an axis: above HIGH a label does not fit, labels nearer than CLOSE overlap
-SIDE = 4  # pixels by which two marks at the same temperature are moved apart
+LABEL_LIMIT, OVERLAP_DISTANCE = (
+    0.85,
+    0.18,
+)  # shares of an axis: above LABEL_LIMIT a label does not fit, labels nearer than OVERLAP_DISTANCE overlap
+OFFSET_PIXELS = 4  # pixels by which two marks at the same temperature are moved apart
 NAME = "decoding"
 TITLE = "How does decoding change what is reached?"
 
 
-def support_by_decoding(sweep: Sweep, look: FigureFormat = LOOK) -> Figure:
+def support_by_decoding(sweep: Sweep, look: FigureFormat = FIGURE_FORMAT) -> Figure:
     """pass@1 and pass@k against temperature; a facet for each top-p where there are several, pass@k then."""
     labels = short_names([member.label for member in sweep.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
@@ -69,7 +72,7 @@ def _facet(
     rows = [_row(name_of[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
     extra = [_match(match, names, k) for match in matched]
     _drop_overlapping_labels(extra, [float(str(row["x"])) for row in [*rows, *extra]])
-    top = share_top([float(str(row["high"])) for row in [*rows, *extra]])
+    top = share_axis_end([float(str(row["high"])) for row in [*rows, *extra]])
     axis_x = "temperature" if over == "temperature" else "top-p"
     x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=30 if extra else 12))
     scale = alt.Scale(domain=[0, top], nice=False)
@@ -82,7 +85,7 @@ def _facet(
     for number, row in enumerate(rows) if alone else [(0, None)]:  # side by side where both have the same place
         own, shift = (
             alt.Chart(data(rows if row is None else [row])),
-            SIDE * (2 * number - 1) if len(rows) == 2 and alone else 0,
+            OFFSET_PIXELS * (2 * number - 1) if len(rows) == 2 and alone else 0,
         )
         if alone:
             rule = own.mark_rule(strokeWidth=1.5, xOffset=shift)
@@ -104,7 +107,7 @@ def _diamonds(
         chart.mark_rule(color=colour, strokeDash=[2, 2]).encode(x=x, y=low, y2="high:Q"),
         diamond.encode(x=x, y=y, tooltip=tips),
     ]
-    high = [row for row in extra if float(str(row["high"])) > HIGH * top]
+    high = [row for row in extra if float(str(row["high"])) > LABEL_LIMIT * top]
     # a label has two lines and is anchored at the first: placed above, it needs room for the second
     for rows, field, dy in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
         if rows:
@@ -132,7 +135,7 @@ def _match(match: EntropyMatch, names: Mapping[str, str], k: int) -> Row:
 
 def _drop_overlapping_labels(extra: list[Row], x: Sequence[float]) -> None:
     """Leave out a label that would overlap that of the match before it; its diamond says enough."""
-    reach, last = CLOSE * (max(x) - min(x)), float("-inf")
+    reach, last = OVERLAP_DISTANCE * (max(x) - min(x)), float("-inf")
     for row in sorted(extra, key=lambda row: float(str(row["x"]))):
         position = float(str(row["x"]))
         if position - last < reach:

@@ -46,7 +46,7 @@ from offleash.verifying.verify import VerifyOptions
 # Pilots: a few samples of every problem per temperature, with the same random numbers at all of them; cached.
 
 
-SIZE = 32  # samples per problem: the k at which the paper measures token entropies
+PILOT_SAMPLES = 32  # samples per problem: the k at which the paper measures token entropies
 KEPT = {"problem": pl.String(), "temperature": pl.Float64(), "entropy": pl.Float64()}
 
 
@@ -66,7 +66,7 @@ class Pilots:
     folder: Path  # of the model within the sweep
     progress: Progress
     label: str  # in front of progress messages
-    size: int = SIZE
+    size: int = PILOT_SAMPLES
     _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=KEPT))
 
     def __post_init__(self) -> None:
@@ -288,8 +288,8 @@ def _rising(pilots: tuple[Pilot, ...]) -> bool:
     temperature, too, and top-p cuts more or less of each distribution.
     """
     for low, high in pairwise(pilots):
-        step_P = high.entropy_P - low.entropy_P
-        if step_P.mean() < -NOISE * step_P.std() / math.sqrt(len(step_P)) - 1e-9:
+        rise_P = high.entropy_P - low.entropy_P
+        if rise_P.mean() < -NOISE * rise_P.std() / math.sqrt(len(rise_P)) - 1e-9:
             return False
     return True
 
@@ -388,14 +388,14 @@ def match_runs(
     warm = replace(decoding, temperature=search.temperature)
     name = f"{after.label} at {decoding_label(warm)}"
     # a match at the very same decoding is the same run: it is not drawn twice
-    third = pair[1] if warm == decoding else runs_of.run(after, warm, name, f"{label}: {name}")
-    runs = (pair[0], pair[1], third)
+    matched_run = pair[1] if warm == decoding else runs_of.run(after, warm, name, f"{label}: {name}")
+    runs = (pair[0], pair[1], matched_run)
     runs_of.progress(f"{label}: comparing")
     question = Question(at=k, seed=runs_of.seed, allow=frozenset({DECODING}))
     equal = compare(runs[0], runs[1], question)
-    matched = equal if third is pair[1] else compare(runs[0], third, question)
+    matched = equal if matched_run is pair[1] else compare(runs[0], matched_run, question)
     # The three runs in one tally, so that all counts are over the problems that each of them has.
-    counted_runs = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
+    aligned = tally([replace(run, name=name) for run, name in zip(runs, RUNS, strict=True)], k, runs_of.seed)
     drawn = ((before, decoding), (after, decoding), (after, warm))
     folders = [run_path(runs_of.folder, member.label, params) for member, params in drawn]
     return EntropyMatch(
@@ -403,34 +403,34 @@ def match_runs(
         decoding,
         search,
         dict(zip(RUNS, folders, strict=True)),
-        *_entropies(counted_runs, runs),
+        *_entropies(aligned, runs),
         equal,
         matched,
-        _recovered_problems(counted_runs, third is pair[1]),
-        SIZE,
+        _recovered_problems(aligned, matched_run is pair[1]),
+        PILOT_SAMPLES,
     )
 
 
 def _search(
-    runs_of: SweepRuns, after: SweepModel, decoding: SamplingParams, counted: AlignedTally, target_P: Float, label: str
+    runs_of: SweepRuns, after: SweepModel, decoding: SamplingParams, aligned: AlignedTally, target_P: Float, label: str
 ) -> TemperatureSearch:
     """Pilots of the problems that both runs have."""
-    names = counted.problems.select("problem").join(counted.own[1], on="problem", maintain_order="left")
+    names = aligned.problems.select("problem").join(aligned.own[1], on="problem", maintain_order="left")
     problems = names.select(problem="own").join(runs_of.problems, on="problem", how="left", maintain_order="left")
     sampler = runs_of.sampler(after.model)
     folder = runs_of.folder / after.label
     pilots = Pilots(sampler, str(after.model), problems, decoding, runs_of.seed, folder, runs_of.progress, label)
     try:
-        return match_temperature(pilots.entropy, target_P, decoding.temperature, strata(counted.tally.benchmark_P))
+        return match_temperature(pilots.entropy, target_P, decoding.temperature, strata(aligned.tally.benchmark_P))
     finally:
         pilots.forget()
 
 
-def _entropies(counted: AlignedTally, runs: tuple[Run, Run, Run]) -> tuple[dict[str, Estimate], Estimate]:
+def _entropies(aligned: AlignedTally, runs: tuple[Run, Run, Run]) -> tuple[dict[str, Estimate], Estimate]:
     """Token entropies of RUNS, and that of the match less that of the model before, problem by problem."""
-    value, stratum_P = {}, strata(counted.tally.benchmark_P)
+    value, stratum_P = {}, strata(aligned.tally.benchmark_P)
     for r, name in enumerate(RUNS):
-        value_P = token_entropy(runs[r], counted, r, counted.tally.head)
+        value_P = token_entropy(runs[r], aligned, r, aligned.tally.head)
         if value_P is None:
             raise no_entropy(runs[r].facts.get("model", name))
         value[name] = value_P
@@ -438,7 +438,7 @@ def _entropies(counted: AlignedTally, runs: tuple[Run, Run, Run]) -> tuple[dict[
     return {name: mean_of(value_P, stratum_P) for name, value_P in value.items()}, gap
 
 
-def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
+def change_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
     """Chance of each problem that k samples miss it and k others reach it, all drawn from the pool of two runs.
 
     That is what resampling an unchanged model does: if temperature did nothing, a sample could be in either run. With n
@@ -449,17 +449,19 @@ def moved_by_chance(drawn_P2: Integer, correct_P2: Integer, k: int) -> Float:
     return np.asarray(np.exp(log_miss(drawn_P, correct_P, k)) - np.exp(log_miss(drawn_P, correct_P, 2 * k)))
 
 
-def _recovered_problems(counted: AlignedTally, same: bool) -> RecoveredProblems:
+def _recovered_problems(aligned: AlignedTally, same: bool) -> RecoveredProblems:
     """From a tally of RUNS: counts at its k, thinned where more was drawn; the last two may be the same run."""
     # chances to be reached: the model before, the one after at equal decoding, and at equal entropy
-    before_P, after_P, matched_P = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0].T
+    before_P, after_P, matched_P = reach_PRK(aligned.tally, np.array([aligned.tally.head]))[:, :, 0].T
     lost_P2 = np.stack([before_P * (1 - after_P), before_P * (1 - matched_P)], axis=1)
     lost, matched = lost_P2.sum(axis=0).tolist()
     # Four pseudo-problems of the model before (lost at both, at either alone, at neither): without them a loss of 0
     # would have an interval of no width. Columns of weight_B4: equal only, matched only, both, neither.
     weight_B4 = pseudo_weights(4, len(before_P), REPLICATES, 0)
-    sums_B2 = problem_sums(lost_P2, strata(counted.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
-    moved_P = moved_by_chance(counted.tally.drawn_PR[:, 1:], counted.tally.correct_PR[:, 1:], counted.tally.head)
+    sums_B2 = problem_sums(lost_P2, strata(aligned.tally.benchmark_P)) + weight_B4[:, :2] + weight_B4[:, 2:3]
+    chance_of_change_P = change_by_chance(
+        aligned.tally.drawn_PR[:, 1:], aligned.tally.correct_PR[:, 1:], aligned.tally.head
+    )
     # Negative where equal entropy loses more than equal decoding does: the share is not clipped.
     share = 1 - matched / lost if lost > 0 else float("nan")
     interval = percentile_intervals((1 - sums_B2[:, 1] / sums_B2[:, 0])[:, None], np.array([share]))[0]
@@ -469,6 +471,6 @@ def _recovered_problems(counted: AlignedTally, same: bool) -> RecoveredProblems:
         lost_matched=matched,
         back=float((before_P * (1 - after_P) * matched_P).sum()),
         gone=float((before_P * after_P * (1 - matched_P)).sum()),
-        chance=float("nan") if same else float((before_P * moved_P).sum()),
+        chance=float("nan") if same else float((before_P * chance_of_change_P).sum()),
         share=Estimate(share, interval),
     )

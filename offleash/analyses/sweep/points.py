@@ -44,7 +44,7 @@ class PointLocation:
 
 
 def points(
-    locations: Sequence[PointLocation], runs: Sequence[Run], counted: AlignedTally, k: int
+    locations: Sequence[PointLocation], runs: Sequence[Run], aligned: AlignedTally, k: int
 ) -> tuple[SweepPoint, ...]:
     """The numbers of every run of a sweep, over the problems that all of them have.
 
@@ -54,14 +54,14 @@ def points(
         counted: their tally, aligned; column r belongs to run r.
         k: the budget of `pass_k`; where more was drawn, the expectation over k of the samples.
     """
-    tally, stratum_P = counted.tally, strata(counted.tally.benchmark_P)
+    tally, stratum_P = aligned.tally, strata(aligned.tally.benchmark_P)
     reach = reach_PRK(tally, np.array([1, k]))
-    answer_counts = answers(runs, counted)
+    answer_counts = answers(runs, aligned)
     result = []
     for r, (location, run) in enumerate(zip(locations, runs, strict=True)):
         drawn = max(int(tally.drawn_PR[:, r].sum()), 1)
         shares = (int(count[:, r].sum()) / drawn for count in (tally.unread_PR, tally.failed_PR, tally.truncated_PR))
-        token_P = token_entropy(run, counted, r, k)
+        token_P = token_entropy(run, aligned, r, k)
         answer_P = None
         if answer_counts is not None:  # an answer of null is that of an unread sample: code -1, a class of its own
             problem_A, count_A = answer_counts[r].problem_A, answer_counts[r].count_A
@@ -80,7 +80,7 @@ def points(
     return tuple(result)
 
 
-def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | None:
+def token_entropy(run: Run, aligned: AlignedTally, r: int, k: int) -> Float | None:
     """Entropy per token of the distribution drawn from, for each problem; None where a sample lacks it.
 
     Each sample counts once whatever its length: the mean over its tokens, then over samples.
@@ -92,8 +92,8 @@ def token_entropy(run: Run, counted: AlignedTally, r: int, k: int) -> Float | No
     each = (pl.col("entropy_sampled") / pl.col("tokens")).alias("entropy")
     means = samples.group_by("problem").agg(each.mean(), each.null_count().alias("unknown"))
     per_problem = means.collect(engine="streaming")
-    named = per_problem.rename({"problem": "own"}).join(counted.own[r], on="own")
-    rows = counted.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
+    named = per_problem.rename({"problem": "own"}).join(aligned.own[r], on="own")
+    rows = aligned.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
     # All or nothing: a mean over the samples that happen to have entropies would be over a selection.
     if not rows.height or rows["unknown"].fill_null(1).sum():
         return None

@@ -163,7 +163,7 @@ def _share(share: Estimate) -> str:
 
 
 # By the sign of NSCR's whole interval.
-EXPLAINED = {-1: "decoding alone does not explain the loss", 1: "decoding alone does not explain the gain"}
+SIGN_CONCLUSIONS = {-1: "decoding alone does not explain the loss", 1: "decoding alone does not explain the gain"}
 
 
 def best_document(best: BestDecoding | None) -> Json | None:
@@ -191,9 +191,9 @@ def best_text(best: BestDecoding, names: Sequence[str]) -> str:
         f"Each at its own best decoding (chosen on one half of the problems, tested on the other, "
         f"{best.halvings} random splits), {after} loses {fitted.S:.1f} of the {fitted.P + fitted.S:.1f} problems that "
         f"{before} reaches and gains {fitted.E:.1f}: NSCR {fitted.value['NSCR']:+.3f} [{ends.low:+.3f}, "
-        f"{ends.high:+.3f}]; {EXPLAINED.get(sign(ends), 'the difference is not significant')}. This can be worse than "
-        f"at any single decoding, since what is best on one half need not be best on the other. Chosen and tested on "
-        f"the same problems ({before} at {decoding_label(first)}, {after} at {decoding_label(second)}), "
+        f"{ends.high:+.3f}]; {SIGN_CONCLUSIONS.get(sign(ends), 'the difference is not significant')}. This can be "
+        "worse than at any single decoding, since what is best on one half need not be best on the other. Chosen and "
+        f"tested on the same problems ({before} at {decoding_label(first)}, {after} at {decoding_label(second)}), "
         f"which favours both, {before} reaches {in_sample.value['before']:.1%} and {after} "
         f"{in_sample.value['after']:.1%}: NSCR {_signed(in_sample)}."
     )
@@ -231,8 +231,8 @@ def matched_document(match: EntropyMatch) -> Json:
         "entropy": match.entropy,
         "entropy_gap": match.gap,
         "folders": match.folders,
-        "equal": _comparison(match.equal),
-        "matched": _comparison(match.matched),
+        "equal": _comparison_json(match.equal),
+        "matched": _comparison_json(match.matched),
         "recovered": {
             "reached": recovered.reached,
             "lost": recovered.lost,
@@ -251,12 +251,12 @@ def match_finding(match: EntropyMatch) -> str:
     search, recovered = match.search, match.recovered
     before, after = (clean(name) for name in match.names)
     ends = search.interval
-    spread = "" if number(ends.low) is None else f" [{ends.low:.3f}, {ends.high:.3f}]"
+    interval_text = "" if number(ends.low) is None else f" [{ends.low:.3f}, {ends.high:.3f}]"
     gap = match.gap
     matched = (
         f"At {decoding_label(match.decoding)} {before} has {match.entropy['before'].value:.3f} nats of entropy per "
         f"token and {after} {match.entropy['equal'].value:.3f}; {after} matches {before} at temperature "
-        f"{search.temperature:g}{spread} (measured on all samples drawn there: "
+        f"{search.temperature:g}{interval_text} (measured on all samples drawn there: "
         f"{match.entropy['matched'].value:.3f}, {gap.value:+.3f} [{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
     )
     if not search.rising:
@@ -270,8 +270,8 @@ def match_finding(match: EntropyMatch) -> str:
     return (
         f"{matched} Of the {count_text(recovered.reached)} problems that {before} reaches (k = "
         f"{match.equal.change.k:,}), {after} loses {count_text(recovered.lost)} at equal decoding and "
-        f"{count_text(recovered.lost_matched)} at equal entropy: {_moved(match)}. Matching entropy alone {removed}"
-        f"{_reading(match)}."
+        f"{count_text(recovered.lost_matched)} at equal entropy: {_recovered_text(match)}. Matching entropy alone "
+        f"{removed}{_interpretation(match)}."
     )
 
 
@@ -304,7 +304,7 @@ def _passes(match: EntropyMatch) -> Table:
     return table
 
 
-def _comparison(comparison: Comparison) -> Json:
+def _comparison_json(comparison: Comparison) -> Json:
     """The sections of a comparison that a match needs; `offleash compare` of its folders gives all of them."""
     return {
         "support": support_section(comparison.change),
@@ -318,17 +318,17 @@ def _comparison(comparison: Comparison) -> Json:
     }
 
 
-def _moved(match: EntropyMatch) -> str:
+def _recovered_text(match: EntropyMatch) -> str:
     """What comes back and what is lost, beside what resampling an unchanged model would move."""
     recovered = match.recovered
-    come, lost = ("comes" if recovered.back == 1 else "come"), ("other is" if recovered.gone == 1 else "others are")
-    moved = f"{count_text(recovered.back)} {come} back, {count_text(recovered.gone)} {lost} lost"
+    verb, lost = ("comes" if recovered.back == 1 else "come"), ("other is" if recovered.gone == 1 else "others are")
+    changes = f"{count_text(recovered.back)} {verb} back, {count_text(recovered.gone)} {lost} lost"
     if number(recovered.chance) is None:
-        return moved
-    return f"{moved}; resampling an unchanged model would move {recovered.chance:.1f} each way on average"
+        return changes
+    return f"{changes}; resampling an unchanged model would move {recovered.chance:.1f} each way on average"
 
 
-def _reading(match: EntropyMatch) -> str:
+def _interpretation(match: EntropyMatch) -> str:
     """What the interval of the recovered share allows to conclude."""
     ends = match.recovered.share.interval
     # The interval decides, never the estimate: above 0 some of the loss goes away, below 1 not all of it.
@@ -343,18 +343,18 @@ def _reading(match: EntropyMatch) -> str:
 
 
 SHOWN = ("SRR", "NDR", "NSCR")
-TEXTS = ("token H", "answer H", "unread", "truncated")  # nats, and shares of samples
+POINT_COLUMNS = ("token H", "answer H", "unread", "truncated")  # nats, and shares of samples
 
 
 def point_tables(sweep: Sweep) -> list[Table]:
     """What every model reaches at every decoding; then its entropies, and the shares that were unread or truncated."""
-    reach, texts = _point_table(("pass@1", f"pass@{sweep.k}", "95% interval", "reached")), _point_table(TEXTS)
+    reach, texts = _point_table(("pass@1", f"pass@{sweep.k}", "95% interval", "reached")), _point_table(POINT_COLUMNS)
     for point in sweep.points:
         key = (f"{point.decoding.temperature:g}", f"{point.decoding.top_p:g}", clean(point.label))
         ends, entropies = point.pass_k.interval, (point.token_entropy, point.answer_entropy)
         passes = (f"{rate.value:.3f}" for rate in (point.pass_1, point.pass_k))
         reach.add_row(*key, *passes, f"[{ends.low:.3f}, {ends.high:.3f}]", count_text(point.reached))
-        texts.add_row(*key, *map(_nats, entropies), f"{point.unread:.1%}", f"{point.truncated:.1%}")
+        texts.add_row(*key, *map(_nats_text, entropies), f"{point.unread:.1%}", f"{point.truncated:.1%}")
     return [reach, texts]
 
 
@@ -410,5 +410,5 @@ def _point_table(names: Sequence[str]) -> Table:
     return table
 
 
-def _nats(entropy: Estimate | None) -> str:
+def _nats_text(entropy: Estimate | None) -> str:
     return "-" if entropy is None or number(entropy.value) is None else f"{entropy.value:.3f}"

@@ -27,7 +27,12 @@ from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import VerifyOptions, open_judge, verify_with
 
-USUAL = (0.6, 0.8, 1.0, 1.2)  # temperatures where none is named: around the paper's 0.6 and the plain 1.0
+DEFAULT_TEMPERATURES = (
+    0.6,
+    0.8,
+    1.0,
+    1.2,
+)  # temperatures where none is named: around the paper's 0.6 and the plain 1.0
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # names a folder: never '.' or '..', never with a slash
 NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
@@ -183,7 +188,7 @@ class SweepRuns:
         # All of them before the first model is loaded: what is wrong with the last run must not show after hours.
         for member in members:
             for decoding in decodings:
-                self._drawing(member, decoding)
+                self._draw_request(member, decoding)
             check_model(member.model)
             for decoding in decodings:
                 refuse_other_weights(run_path(self.folder, member.label, decoding), member.model)
@@ -194,7 +199,7 @@ class SweepRuns:
     def run(self, member: SweepModel, decoding: SamplingParams, name: str, label: str) -> Run:
         """A member at a decoding as a run: drawn to k and judged, as far as that is missing."""
         folder = run_path(self.folder, member.label, decoding)
-        drawing = self._drawing(member, decoding)
+        drawing = self._draw_request(member, decoding)
 
         self.progress(label)
         progress = stage(self.progress, label)
@@ -218,7 +223,7 @@ class SweepRuns:
             self._open[1].close()
             self._open = None
 
-    def _drawing(self, member: SweepModel, decoding: SamplingParams) -> DrawRequest:
+    def _draw_request(self, member: SweepModel, decoding: SamplingParams) -> DrawRequest:
         folder = run_path(self.folder, member.label, decoding)
         return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
 
@@ -256,7 +261,7 @@ def open_runs(
 # Whether a run folder holds samples of exactly the model that was named, decided without loading it.
 
 
-WITH_WEIGHTS = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
+SAMPLERS_WITH_WEIGHTS = ("hf", "vllm")  # samplers that load weights: not done where nothing is missing
 
 
 def refuse_other_weights(folder: Path, model: Model) -> bool:
@@ -264,23 +269,23 @@ def refuse_other_weights(folder: Path, model: Model) -> bool:
 
     True where the folder's model is known to be this one; False where only loading it can decide, or there is no run.
     """
-    if model.sampler not in WITH_WEIGHTS or not is_run(folder):
+    if model.sampler not in SAMPLERS_WITH_WEIGHTS or not is_run(folder):
         return False
     old = read_origin(folder)
     if old is None or is_empty_draw(folder):
         return False
-    now, weights = kept_settings(model), filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))
+    now, weights = stored_settings(model), filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))
     about = {**old.about, "fingerprint": " ".join(weights), "raw": model.raw}
     refuse_changes(folder, replace(old, about=about if now is None else {**about, "settings": dict(now)}), 0)
     return now is not None
 
 
-def kept_settings(model: Model) -> Mapping[str, str] | None:
+def stored_settings(model: Model) -> Mapping[str, str] | None:
     """Settings that change samples, as a run of this model stores them; None where only the loaded model knows them."""
     if model.sampler == "vllm":
-        from offleash.samplers.vllm.sampler import OURS, PLACEMENT
+        from offleash.samplers.vllm.sampler import OWN_SETTINGS, PLACEMENT_OPTIONS
 
-        return {name: text for name, text in model.settings.items() if name not in OURS | PLACEMENT}
+        return {name: text for name, text in model.settings.items() if name not in OWN_SETTINGS | PLACEMENT_OPTIONS}
     named = model.settings.get("dtype", "auto")
     dtype = _usual_dtype(model) if named == "auto" else named
     return None if dtype is None else {"dtype": dtype}

@@ -91,7 +91,7 @@ def sweep(
         runs = _draw_all(runs_of, members, request.decodings)
         ordered = [runs[member.label, decoding] for decoding in request.decodings for member in members]
         progress("counting")
-        counted = tally(ordered, runs_of.budget, request.seed)
+        aligned = tally(ordered, runs_of.budget, request.seed)
         matched, unmatched = [], []
         for number, decoding in enumerate(request.decodings if request.match else (), 1):
             stage = f"matching {number} of {len(request.decodings)}"
@@ -110,14 +110,14 @@ def sweep(
         folder,
         members,
         request.decodings,
-        counted.tally.head,
-        len(counted.tally),
-        points(locations, ordered, counted, counted.tally.head),
-        tuple(_changes(counted, request.seed)) if two else (),
-        _best(counted, request.decodings, request.seed) if two else None,
+        aligned.tally.head,
+        len(aligned.tally),
+        points(locations, ordered, aligned, aligned.tally.head),
+        tuple(_changes(aligned, request.seed)) if two else (),
+        _best(aligned, request.decodings, request.seed) if two else None,
         tuple(matched),
         tuple(unmatched),
-        counted.notes,
+        aligned.notes,
         runs_of.new,
         runs_of.missing,
         time.monotonic() - started,
@@ -137,13 +137,13 @@ def _draw_all(
     return runs
 
 
-def _changes(counted: AlignedTally, seed: int) -> list[SupportChange]:
+def _changes(aligned: AlignedTally, seed: int) -> list[SupportChange]:
     """The second model against the first at every decoding."""
-    names = counted.tally.runs  # at each decoding first the model before, then the one after
+    names = aligned.tally.runs  # at each decoding first the model before, then the one after
     pairs = zip(names[::2], names[1::2], strict=True)
-    return [support_change(counted.tally, *pair, k=counted.tally.head, seed=seed) for pair in pairs]
+    return [support_change(aligned.tally, *pair, k=aligned.tally.head, seed=seed) for pair in pairs]
 
 
-def _best(counted: AlignedTally, decodings: Sequence[SamplingParams], seed: int) -> BestDecoding | None:
-    reach_PR = reach_PRK(counted.tally, np.array([counted.tally.head]))[:, :, 0]
-    return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(counted.tally.benchmark_P), seed)
+def _best(aligned: AlignedTally, decodings: Sequence[SamplingParams], seed: int) -> BestDecoding | None:
+    reach_PR = reach_PRK(aligned.tally, np.array([aligned.tally.head]))[:, :, 0]
+    return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(aligned.tally.benchmark_P), seed)

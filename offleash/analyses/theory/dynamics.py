@@ -95,18 +95,18 @@ def train(
     Returns:
         Exact values along training (no sampling noise in the measurements) and the final policy.
     """
-    settings, start_XY = measured or Measurements(), policy.probability_XY
+    settings, initial_XY = measured or Measurements(), policy.probability_XY
     if recipe.seeded and seed_X is None:
         raise OffleashError("Seeded groups need an answer for each problem: give seed_X.")
-    rows = [_row(0, start_XY, start_XY, world.correct_XY, settings)]
+    rows = [_row(0, initial_XY, initial_XY, world.correct_XY, settings)]
     for step in range(1, recipe.steps + 1):
-        now_XY = policy.probability_XY
-        share_XY = rollouts(now_XY, recipe, rng, seed_X)
-        policy = policy.moved(_total_slope(now_XY, share_XY, start_XY, world, recipe), recipe.rate)
+        current_XY = policy.probability_XY
+        share_XY = rollouts(current_XY, recipe, rng, seed_X)
+        policy = policy.moved(_total_slope(current_XY, share_XY, initial_XY, world, recipe), recipe.rate)
         if watch is not None:
             watch(step, policy.probability_XY, share_XY)
         if step % settings.every == 0 or step == recipe.steps:
-            rows.append(_row(step, policy.probability_XY, start_XY, world.correct_XY, settings))
+            rows.append(_row(step, policy.probability_XY, initial_XY, world.correct_XY, settings))
     column = list(zip(*rows, strict=True))  # in the order of `_row`
     counts = [np.array(column[index], dtype=np.int64) for index in (0, 2, 3, 4, 5)]
     return History(
@@ -126,42 +126,44 @@ def train(
 def rollouts(probability_XY: Float, recipe: Dynamics, rng: np.random.Generator, seed_X: Integer | None = None) -> Float:
     """Which share of each problem's group gives each answer; of infinitely many rollouts, their probabilities."""
     law_XY = probability_XY if recipe.top_p is None else nucleus(probability_XY, recipe.top_p)
-    shown_XY = np.zeros(law_XY.shape)
+    count_XY = np.zeros(law_XY.shape)
     if recipe.seeded and seed_X is not None:
-        shown_XY[np.arange(len(law_XY)), seed_X] = 1.0
+        count_XY[np.arange(len(law_XY)), seed_X] = 1.0
     # The mean of a multinomial: with it the update is the expected one, exactly, and rng is not used.
     if recipe.group is None:
-        return (1 - recipe.seeded) * law_XY + recipe.seeded * shown_XY
+        return (1 - recipe.seeded) * law_XY + recipe.seeded * count_XY
     seeded = round(recipe.seeded * recipe.group)
     drawn_XY = rng.multinomial(recipe.group - seeded, law_XY)
-    return np.asarray((drawn_XY + seeded * shown_XY) / recipe.group)
+    return np.asarray((drawn_XY + seeded * count_XY) / recipe.group)
 
 
-def _total_slope(now_XY: Float, share_XY: Float, start_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
+def _total_slope(current_XY: Float, share_XY: Float, initial_XY: Float, world: TheoryWorld, recipe: Dynamics) -> Float:
     # J = E[A log pi] - kl KL(pi || q) + entropy H(pi). The last two are exact: only rollouts are noisy.
-    push_XY = slope(recipe.method, share_XY, now_XY, world.correct_XY)
+    push_XY = slope(recipe.method, share_XY, current_XY, world.correct_XY)
     if recipe.kl:
-        push_XY = push_XY + recipe.kl * kl_slope(now_XY, start_XY)
+        push_XY = push_XY + recipe.kl * kl_slope(current_XY, initial_XY)
     if recipe.entropy:
-        push_XY = push_XY + recipe.entropy * entropy_slope(now_XY)
+        push_XY = push_XY + recipe.entropy * entropy_slope(current_XY)
     return push_XY
 
 
 def _row(
-    step: int, now_XY: Float, start_XY: Float, correct_XY: Flags, settings: Measurements
+    step: int, current_XY: Float, initial_XY: Float, correct_XY: Flags, settings: Measurements
 ) -> tuple[int, Float, int, int, int, int, float, float]:
     # Answers one by one (definition 2.1 of the paper), and problems by the mass of all their correct answers.
     answer_XY, problem_X = (
-        reached(now_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
+        reached(current_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
     )
-    first_XY, first_X = (reached(start_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS))
+    reached_XY, first_X = (
+        reached(initial_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
+    )
     return (
         step,
-        pass_at_k(success_rates(now_XY, correct_XY), settings.k_K),
+        pass_at_k(success_rates(current_XY, correct_XY), settings.k_K),
         int(answer_XY.sum()),
-        int((answer_XY & first_XY).sum()),
+        int((answer_XY & reached_XY).sum()),
         int(problem_X.sum()),
         int((problem_X & first_X).sum()),
-        float(entropy(now_XY).mean()),
-        float(divergence(now_XY, start_XY).mean()),
+        float(entropy(current_XY).mean()),
+        float(divergence(current_XY, initial_XY).mean()),
     )

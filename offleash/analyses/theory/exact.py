@@ -69,8 +69,8 @@ def reached(probability_XY: Float, correct_XY: Flags, epsilon: float, level: Lev
     if level is Level.MASS:
         return np.asarray(success_rates(probability_XY, correct_XY) > epsilon)
     # supp_eps = {y correct: p(y|x) > eps}, strictly, so that epsilon = 0 is the support itself
-    above_XY = correct_XY & (probability_XY > epsilon)
-    return above_XY if level is Level.ANSWER else np.asarray(above_XY.any(axis=-1))
+    reached_XY = correct_XY & (probability_XY > epsilon)
+    return reached_XY if level is Level.ANSWER else np.asarray(reached_XY.any(axis=-1))
 
 
 def support(before_XY: Float, after_XY: Float, correct_XY: Flags, epsilon: float, level: Level) -> Support:

@@ -26,7 +26,7 @@ from offleash.render.figure import (
     sized,
 )
 
-LOOK = FigureFormat(width=720, height=260)
+FIGURE_FORMAT = FigureFormat(width=720, height=260)
 MEASURES: dict[str, Trace] = {
     "pass@1": ("#7c8a96", [5, 3]),
     PASS_K: ("#9b5de5", [1, 0]),
@@ -38,9 +38,9 @@ CURVES: dict[str, tuple[str, Trace]] = {
     "trained": ("trained (GRPO)", ("#9b5de5", [1, 0])),
     "tilt": ("tilt with the same pass@1", ("#009e73", [2, 2])),
 }
-RATE, RARE = 0.3, {0.001: "#2383c4", 0.01: "#9b5de5", 0.05: "#d55e00"}  # of the tail-miss figure: p, and masses
+RATE, MASS_COLOURS = 0.3, {0.001: "#2383c4", 0.01: "#9b5de5", 0.05: "#d55e00"}  # of the tail-miss figure: p, and masses
 GROUPS = 20_000
-THIN = 2  # of the moments along training, every second is drawn
+PLOT_EVERY = 2  # of the moments along training, every second is drawn
 
 
 def write_figures(report: TheoryReport, folder: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def write_figures(report: TheoryReport, folder: Path) -> list[Path]:
 
 def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
     """One mechanism along training, a facet for each method: means over seeds with 95% bands."""
-    facets = tuple(_course(cell) for cell in cells)
+    facets = tuple(_training_chart(cell) for cell in cells)
     title = f"What does training do to support? Mechanism: {name}"
     caption = (
         f"Means over {SEEDS} worlds with 95% bands. Problems and answers kept: the share of those above epsilon = "
@@ -72,7 +72,7 @@ def mechanism_figure(name: str, cells: Sequence[Mechanism]) -> Figure:
         f"answers kept {cell.after['answers kept'].value:.2f}"
         for cell in cells
     )
-    return Figure(f"mechanism-{name.replace(' ', '-')}", title, caption, ends, facets, LOOK)
+    return Figure(f"mechanism-{name.replace(' ', '-')}", title, caption, ends, facets, FIGURE_FORMAT)
 
 
 def table_figure(cells: Sequence[Mechanism]) -> Figure:
@@ -100,10 +100,10 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeDash=[3, 3]).encode(x=x)
         spans = chart.mark_rule(strokeWidth=2, color="#9b5de5").encode(x=low, x2="high:Q", y=y)
         points = chart.mark_point(filled=True, size=70, color="#9b5de5", opacity=1).encode(x=x, y=y)
-        facets.append(sized(layered(zero, spans, points), LOOK, 150, METHOD_NAMES[method]))
+        facets.append(sized(layered(zero, spans, points), FIGURE_FORMAT, 150, METHOD_NAMES[method]))
     caption = f"Change in {PASS_K} by training, mean over {SEEDS} worlds with 95% interval."
-    said = "; ".join(f"{cell.method} {cell.name} {cell.change[PASS_K].value:+.3f}" for cell in cells)
-    return Figure("mechanisms", "Which mechanism shrinks support?", caption, said, tuple(facets), LOOK)
+    changes_text = "; ".join(f"{cell.method} {cell.name} {cell.change[PASS_K].value:+.3f}" for cell in cells)
+    return Figure("mechanisms", "Which mechanism shrinks support?", caption, changes_text, tuple(facets), FIGURE_FORMAT)
 
 
 def world_figure(leash: LeashWorld) -> Figure:
@@ -115,42 +115,44 @@ def world_figure(leash: LeashWorld) -> Figure:
     ]
     y = alt.Y("value:Q", title="pass@k, exact", scale=alt.Scale(domain=[0, 1.02], nice=False))
     traces = dict(CURVES.values())
-    facet = sized(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], LOOK), y)), LOOK, 300)
+    facet = sized(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], FIGURE_FORMAT), y)), FIGURE_FORMAT, 300)
     title = "Can pass@1 rise while pass@k falls, and could the tilt have done it?"
-    return Figure("world", title, "Exact pass@k in one world; no sampling noise.", leash_text(leash), (facet,), LOOK)
+    return Figure(
+        "world", title, "Exact pass@k in one world; no sampling noise.", leash_text(leash), (facet,), FIGURE_FORMAT
+    )
 
 
 def tail_miss_figure(seed: int) -> Figure:
     """How often a group learns without the rare solution, by its size: the formula, and simulated groups as points."""
     sizes = [2**power for power in range(1, 11)]
     rng = np.random.default_rng([seed, 11])
-    fine = sorted({round(2 ** (power / 8)) for power in range(8, 81)})
+    group_sizes = sorted({round(2 ** (power / 8)) for power in range(8, 81)})
     rows: list[Row] = [
         {"k": size, "who": f"mass {tau:g}", "value": rounded(tail_miss(tau, RATE, size))}
-        for tau in RARE
-        for size in fine
+        for tau in MASS_COLOURS
+        for size in group_sizes
     ]
     points: list[Row] = [
         {"k": size, "who": f"mass {tau:g}", "value": rounded(simulate_tail_miss(tau, RATE, size, GROUPS, rng))}
-        for tau in RARE
+        for tau in MASS_COLOURS
         for size in sizes
     ]
     y = alt.Y("value:Q", title="active groups that miss it", scale=alt.Scale(domain=[0, 1], nice=False))
     axis = alt.Axis(values=sizes, format="d")
     scale = alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]], nice=False)
     x = alt.X("k:Q", title="N, rollouts in a group", axis=axis, scale=scale)
-    traces: dict[str, Trace] = {f"mass {tau:g}": (colour, [1, 0]) for tau, colour in RARE.items()}
-    facet = sized(layered(*_series(rows, traces, x, y, points)), LOOK, 300)
+    traces: dict[str, Trace] = {f"mass {tau:g}": (colour, [1, 0]) for tau, colour in MASS_COLOURS.items()}
+    facet = sized(layered(*_series(rows, traces, x, y, points)), FIGURE_FORMAT, 300)
     title = "How often does a group learn without drawing the rare solution?"
     caption = f"Success rate {RATE:g}; lines: the formula, points: {GROUPS:,} simulated groups each."
-    peak = "; ".join(f"mass {tau:g}: {tail_miss(tau, RATE, 8):.2f} at N = 8" for tau in RARE)
-    return Figure("tail-miss", title, caption, peak, (facet,), LOOK)
+    peak = "; ".join(f"mass {tau:g}: {tail_miss(tau, RATE, 8):.2f} at N = 8" for tau in MASS_COLOURS)
+    return Figure("tail-miss", title, caption, peak, (facet,), FIGURE_FORMAT)
 
 
-def _course(cell: Mechanism) -> Chart:
+def _training_chart(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
-        for index, step in list(enumerate(cell.step_S))[::THIN]:
+        for index, step in list(enumerate(cell.step_S))[::PLOT_EVERY]:
             average = mean(cell.course[name][:, index])
             low, high = max(average.low, 0.0), min(average.high, 1.0)
             ends = {"low": rounded(low), "high": rounded(high)}
@@ -158,9 +160,9 @@ def _course(cell: Mechanism) -> Chart:
     x = alt.X("k:Q", title="step", scale=alt.Scale(nice=False))
     scale = alt.Scale(domain=[0, 1], nice=False)
     y, low_y = (alt.Y(field, title="share", scale=scale) for field in ("value:Q", "low:Q"))
-    few = [row for row in rows if int(str(row["k"])) % 80 == 0]
-    shown = [*bands(rows, "who", MEASURES, x, low_y), *_series(rows, MEASURES, x, y, few)]
-    return sized(layered(*shown), LOOK, title=METHOD_NAMES[cell.method])
+    error_bar_rows = [row for row in rows if int(str(row["k"])) % 80 == 0]
+    shown = [*bands(rows, "who", MEASURES, x, low_y), *_series(rows, MEASURES, x, y, error_bar_rows)]
+    return sized(layered(*shown), FIGURE_FORMAT, title=METHOD_NAMES[cell.method])
 
 
 def _series(
@@ -169,6 +171,8 @@ def _series(
     """Lines by the field `who`, with points that carry the legend."""
     names = list(traces)
     scale = alt.Scale(domain=names, range=[colour for colour, _ in traces.values()])
-    colour = alt.Color("who:N", scale=scale, legend=legend(names, LOOK, columns=2 if len(names) > 3 else 0), title=None)
+    colour = alt.Color(
+        "who:N", scale=scale, legend=legend(names, FIGURE_FORMAT, columns=2 if len(names) > 3 else 0), title=None
+    )
     marks = alt.Chart(data(rows if points is None else points)).mark_point(filled=True, size=40, opacity=1)
     return [*lines(rows, "who", traces, x, y), marks.encode(x=x, y=y, color=colour)]

@@ -29,14 +29,17 @@ from offleash.analyses.theory.world import Float, Integer, TheoryWorld, method_w
 # The configuration, the same in all four cells. It was chosen after eight had been tried on worlds of other seeds,
 # because the cells differ clearly in it, and fixed before the table was made. In four of the eight the answers of
 # different problems had nothing in common: there REINFORCE and GRPO lowered the mean pass@k in no cell, NSR a little.
-PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY = 32, 24, 3, 2.0, 1.0
-WIDTH, ALIKE = 4, 0.5  # shared directions, and how much of its features a problem has in common with all others
+PROBLEMS, ANSWERS, CORRECT, LOGIT_SPREAD, POPULARITY = 32, 24, 3, 2.0, 1.0
+WIDTH, SHARED_FEATURES = (
+    4,
+    0.5,
+)  # shared directions, and how much of its features a problem has in common with all others
 GROUP = 8
 SEEDS = 20
 BUDGETS = (1, 8, 64, 256, 1024)
 EPSILON = float(-np.log(0.05) / BUDGETS[-1])  # that of the largest budget, as everywhere in the package
 TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
-MEASURED = Measurements(BUDGETS, EPSILON, every=10)
+MEASUREMENTS = Measurements(BUDGETS, EPSILON, every=10)
 RECIPES = {
     "reinforce": Dynamics("reinforce", GROUP, rate=0.2, steps=400),
     "grpo": Dynamics("grpo", GROUP, rate=0.1, steps=400),
@@ -94,12 +97,12 @@ class Effect:
 def world_of_seed(seed: int, i: int) -> tuple[TheoryWorld, np.random.Generator]:
     """World i of a seed, and the generator that then trains in it: all four cells see the same worlds."""
     rng = np.random.default_rng([seed, 9, i])
-    return method_world(rng, PROBLEMS, ANSWERS, CORRECT, SPREAD, POPULARITY), rng
+    return method_world(rng, PROBLEMS, ANSWERS, CORRECT, LOGIT_SPREAD, POPULARITY), rng
 
 
 def start(world: TheoryWorld, is_shared: bool, rng: np.random.Generator) -> TabularPolicy | SharedPolicy:
     """The base of a world before training, as a cell of the table has it."""
-    return shared(world, WIDTH, rng, ALIKE) if is_shared else tabular(world)
+    return shared(world, WIDTH, rng, SHARED_FEATURES) if is_shared else tabular(world)
 
 
 def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mechanism:
@@ -112,7 +115,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         world, rng = world_of_seed(seed, i)
         # Finite and infinite groups start from the same world and features; only the rollouts draw from rng after that.
         policy = start(world, is_shared, rng)
-        trained = train(policy, world, recipe, rng, MEASURED)
+        trained = train(policy, world, recipe, rng, MEASUREMENTS)
         histories.append(trained)
         tilted.append(_tilt_at(world, float(trained.pass_SK[-1, 0])))
     course = {
@@ -123,7 +126,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         "entropy": np.array([history.entropy_S for history in histories]),
     }
     # cells differ in speed: besides the end of training they are compared where pass@1 first reaches the same target
-    most, there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
+    most, got_there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
     change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
     return Mechanism(
         method=method,
@@ -135,11 +138,11 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         change={measure: mean(value) for measure, value in change.items()},
         tilt={most: mean(np.array(tilted))},
         matched={
-            measure: mean(course[measure][there_N, first_N[there_N]])
+            measure: mean(course[measure][got_there_N, first_N[got_there_N]])
             for measure in ("pass@1", most, "problems kept", "answers kept")
         },
-        matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[there_N]),
-        matched_seeds=int(there_N.sum()),
+        matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[got_there_N]),
+        matched_seeds=int(got_there_N.sum()),
         fell=int((change[most] < -1e-9).sum()),  # a smaller fall is rounding
         step_S=histories[0].step_S,
         course=course,
@@ -174,12 +177,12 @@ def mean(value_N: Float) -> Mean:
     """Mean over seeds and its 95% interval; NaN ends where fewer than two seeds give no spread."""
     if len(value_N) < 2:
         return Mean(float(value_N.mean()) if len(value_N) else float("nan"), float("nan"), float("nan"))
-    middle = float(value_N.mean())
+    mean_value = float(value_N.mean())
     half = _student(len(value_N) - 1) * float(value_N.std(ddof=1)) / float(np.sqrt(len(value_N)))
-    return Mean(middle, middle - half, middle + half)
+    return Mean(mean_value, mean_value - half, mean_value + half)
 
 
-def _student(freedom: int) -> float:
+def _student(degrees_of_freedom: int) -> float:
     """Student's t at 97.5% by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5); 1% off at 3."""
     z = 1.959964
     terms = (
@@ -187,14 +190,14 @@ def _student(freedom: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))
+    return z + sum(term / float(degrees_of_freedom) ** power for power, term in enumerate(terms, 1))
 
 
 def _first_at_target(pass_NS: Float) -> tuple[NDArray[np.bool_], Integer]:
     """Which seeds get to the target, and the moment when each first does."""
-    at_NS = pass_NS >= TARGET
+    at_target_NS = pass_NS >= TARGET
     # argmax of a row without any is 0: such seeds are masked by the first array
-    return np.asarray(at_NS.any(axis=1)), np.asarray(at_NS.argmax(axis=1))
+    return np.asarray(at_target_NS.any(axis=1)), np.asarray(at_target_NS.argmax(axis=1))
 
 
 def _exact(recipe: Dynamics) -> Dynamics:
@@ -211,12 +214,12 @@ def _tilt_at(world: TheoryWorld, pass_at_1: float) -> float:
 
 
 CURVE_BUDGETS = tuple(2**power for power in range(15))
-LARGE = 1024  # the k whose pass@k is watched
+WATCHED_K = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 TRIES = 150
-EXACT = Dynamics("reinforce", group=None, rate=1.0, steps=100)
+EXACT_DYNAMICS = Dynamics("reinforce", group=None, rate=1.0, steps=100)
 MEASURED_RARELY = Measurements(k_K=(1,), every=1_000)
-CLEARLY = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
+MIN_PASS_CHANGE = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,7 @@ def leash(seed: int = 0) -> LeashWorld:
         final = train(start(world, True, rng), world, RECIPES["grpo"], rng, MEASURED_RARELY).final
         candidate = world, final.probability_XY, i
         before, after = (
-            pass_at_k(success_rates(p, world.correct_XY), (1, LARGE)) for p in (world.base_XY, candidate[1])
+            pass_at_k(success_rates(p, world.correct_XY), (1, WATCHED_K)) for p in (world.base_XY, candidate[1])
         )
         if after[0] > before[0] and after[1] < before[1]:
             break
@@ -268,17 +271,17 @@ def leash(seed: int = 0) -> LeashWorld:
         curves=curves,
         best_fall=fall,
         trained={level: support(world.base_XY, trained_XY, world.correct_XY, EPSILON, level) for level in Level},
-        smallest=search(crosses, _make, seed, TRIES),
+        smallest=search(crossing_margin, _make, seed, TRIES),
     )
 
 
-def crosses(world: TheoryWorld) -> float:
+def crossing_margin(world: TheoryWorld) -> float:
     """Above 0 where expected updates of shared parameters raise pass@1 and lower pass@64, both clearly."""
-    final = train(tied(world), world, EXACT, np.random.default_rng(0), MEASURED_RARELY).final
+    final = train(tied(world), world, EXACT_DYNAMICS, np.random.default_rng(0), MEASURED_RARELY).final
     before, after = (
         pass_at_k(success_rates(p_XY, world.correct_XY), (1, 64)) for p_XY in (world.base_XY, final.probability_XY)
     )
-    return float(min(after[0] - before[0], before[1] - after[1])) - CLEARLY
+    return float(min(after[0] - before[0], before[1] - after[1])) - MIN_PASS_CHANGE
 
 
 def _make(rng: np.random.Generator) -> TheoryWorld:
@@ -302,7 +305,7 @@ class TheoryReport:
 
 def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> TheoryReport:
     """Check all statements, run the table of mechanisms, and find the world; about half a minute on one core."""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     checked = []
     for statement in STATEMENTS.values():
         progress(f"checking {statement.name}: {statement.says}")
@@ -314,5 +317,5 @@ def examine(seed: int = 0, progress: Callable[[str], None] = lambda _: None) -> 
     progress("looking for a world in which pass@1 rises and pass@k falls")
     leash_world = leash(seed)
     return TheoryReport(
-        seed, tuple(checked), tuple(cells), tuple(effects(cells)), leash_world, time.monotonic() - begun
+        seed, tuple(checked), tuple(cells), tuple(effects(cells)), leash_world, time.monotonic() - start_time
     )

@@ -173,8 +173,8 @@ def entropy_slope(probability_XY: Float) -> Float:
 
 
 def _difference(p_XY: Float, q_XY: Float) -> Float:
-    both_XY = (p_XY > 0) & (q_XY > 0)
-    return np.log(np.where(both_XY, p_XY, 1.0)) - np.log(np.where(both_XY, q_XY, 1.0))
+    overlap_XY = (p_XY > 0) & (q_XY > 0)
+    return np.log(np.where(overlap_XY, p_XY, 1.0)) - np.log(np.where(overlap_XY, q_XY, 1.0))
 
 
 # The tilt: the best policy under a KL leash, q exp(beta R)/Z, and its limit without one (C.4, C.5).
@@ -189,9 +189,9 @@ def tilt(world: TheoryWorld, beta: float) -> Float:
     if beta < 0 or np.isnan(beta):
         raise OffleashError(f"beta is the weight of the reward and must be at least 0; found {beta}.")
     if np.isinf(beta):
-        kept_XY = np.where(world.correct_XY, world.base_XY, 0.0)
-        rate_X = kept_XY.sum(axis=1, keepdims=True)
-        return np.where(rate_X > 0, kept_XY / np.where(rate_X > 0, rate_X, 1.0), world.base_XY)
+        correct_mass_XY = np.where(world.correct_XY, world.base_XY, 0.0)
+        rate_X = correct_mass_XY.sum(axis=1, keepdims=True)
+        return np.where(rate_X > 0, correct_mass_XY / np.where(rate_X > 0, rate_X, 1.0), world.base_XY)
     return softmax(logits_of(world.base_XY) + beta * world.correct_XY)
 
 
@@ -223,5 +223,5 @@ def tilted_rates(rate_X: Float, beta: float) -> Float:
     >>> tilted_rates(np.array([0.0, 0.5]), np.log(3)).round(3).tolist()
     [0.0, 0.75]
     """
-    below_X = rate_X + (1 - rate_X) * np.exp(-beta)  # in the form that does not overflow at large beta
-    return np.asarray(np.divide(rate_X, below_X, out=np.zeros_like(below_X), where=rate_X > 0))
+    denominator_X = rate_X + (1 - rate_X) * np.exp(-beta)  # in the form that does not overflow at large beta
+    return np.asarray(np.divide(rate_X, denominator_X, out=np.zeros_like(denominator_X), where=rate_X > 0))

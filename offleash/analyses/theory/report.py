@@ -13,9 +13,9 @@ from offleash.analyses.theory.mechanisms import (
     BUDGETS,
     EPSILON,
     GROUP,
-    LARGE,
     SEEDS,
     TARGET,
+    WATCHED_K,
     Effect,
     LeashWorld,
     Mean,
@@ -30,7 +30,7 @@ from offleash.analyses.theory.statements.statement import (
 )
 from offleash.render.json import Json, encode
 
-UNRESOLVED = "not resolved"  # the interval over worlds holds 0
+UNRESOLVED_TEXT = "not resolved"  # the interval over worlds holds 0
 TINY = 1e-9  # a smaller fall is rounding
 PASS_K = f"pass@{BUDGETS[-1]}"
 STYLES = {Ruling.HOLDS: "green", Ruling.ONLY_IF: "yellow", Ruling.FAILS: "red"}
@@ -49,20 +49,20 @@ def show_theory(console: Console, report: TheoryReport) -> None:
 
 def finding(report: TheoryReport) -> str:
     """The answer in words, with its uncertainty."""
-    fell = [cell for cell in report.mechanisms if cell.change[PASS_K].high < 0]
-    later = [cell for cell in report.mechanisms if cell.matched_change.high < 0 and cell not in fell]
-    stayed = [cell for cell in report.mechanisms if cell not in fell and cell not in later]
-    sentences = [f"{_rulings(report)} (random worlds, seed {report.seed})."]
-    if fell:
+    falling = [cell for cell in report.mechanisms if cell.change[PASS_K].high < 0]
+    later = [cell for cell in report.mechanisms if cell.matched_change.high < 0 and cell not in falling]
+    unchanged = [cell for cell in report.mechanisms if cell not in falling and cell not in later]
+    sentences = [f"{_ruling_counts_text(report)} (random worlds, seed {report.seed})."]
+    if falling:
         sentences.append(
-            f"{PASS_K} ended significantly below the base with {_named(fell)} (95% intervals over {SEEDS} worlds)."
+            f"{PASS_K} ended significantly below the base with {_named(falling)} (95% intervals over {SEEDS} worlds)."
         )
     else:
         sentences.append(f"{PASS_K} ended significantly below the base in no cell of the table.")
     if later:
         sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
-    if stayed:
-        sentences.append(f"It never fell significantly with {_named(stayed)}.")
+    if unchanged:
+        sentences.append(f"It never fell significantly with {_named(unchanged)}.")
     return " ".join([*sentences, *_answers_lost(report)])
 
 
@@ -79,7 +79,7 @@ def _answers_lost(report: TheoryReport) -> list[str]:
     return [*sentences, f"{lost}."]
 
 
-def _rulings(report: TheoryReport) -> str:
+def _ruling_counts_text(report: TheoryReport) -> str:
     count = {ruling: sum(result.ruling is ruling for _, result in report.statements) for ruling in Ruling}
     holds, only, fails = (count[ruling] for ruling in Ruling)
     parts = (
@@ -102,7 +102,7 @@ def theory_document(report: TheoryReport) -> list[Json]:
 
 def leash_text(leash: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
-    large = leash.k_K.index(LARGE)
+    large = leash.k_K.index(WATCHED_K)
     base, trained, tilt = (leash.curves[name] for name in ("base", "trained", "tilt"))
     answers = leash.trained[Level.ANSWER]
     rise, fall = trained[0] - base[0], base[large] - trained[large]
@@ -114,9 +114,9 @@ def leash_text(leash: LeashWorld) -> str:
     )
     sentences = [
         f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
-        f"{trained[0]:.3f}, pass@{LARGE} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
-        f"(beta = {leash.beta:.2f}) has pass@{LARGE} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers pass@k "
-        f"at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
+        f"{trained[0]:.3f}, pass@{WATCHED_K} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
+        f"(beta = {leash.beta:.2f}) has pass@{WATCHED_K} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers "
+        f"pass@k at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
         f"above epsilon = {EPSILON:.3g}, training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
     if leash.smallest.smallest is not None:
@@ -211,7 +211,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
     added = {effect.name: effect.on for effect in effects if effect.method == cell.method}
     return {
         "statement": f"{PASS_K} ends below the base with {METHOD_NAMES[cell.method]}, {cell.name}",
-        "verdict": Ruling.HOLDS if change.high < 0 else Ruling.FAILS if change.low >= 0 else UNRESOLVED,
+        "verdict": Ruling.HOLDS if change.high < 0 else Ruling.FAILS if change.low >= 0 else UNRESOLVED_TEXT,
         "evidence": f"change {change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}] over {SEEDS} worlds; it "
         f"fell in {cell.fell} of them",
         "method": cell.method,
@@ -234,7 +234,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
 
 
 def _leash_document(leash: LeashWorld) -> Json:
-    large, smallest = leash.k_K.index(LARGE), leash.smallest
+    large, smallest = leash.k_K.index(WATCHED_K), leash.smallest
     base, trained = leash.curves["base"], leash.curves["trained"]
     crossed = trained[0] > base[0] and trained[large] < base[large] and leash.best_fall < TINY
     return {

@@ -38,10 +38,10 @@ class TheoryWorld:
             )
         if not self.base_XY.size:
             raise OffleashError(f"A world has problems and answers; found {self.base_XY.shape}.")
-        good_X = (np.abs(self.base_XY.sum(axis=1) - 1) <= 10.0**-DIGITS) & (self.base_XY >= 0).all(axis=1)
-        wrong_X = ~good_X  # so that NaN is wrong
-        if wrong_X.any():
-            x = int(wrong_X.argmax())
+        valid_X = (np.abs(self.base_XY.sum(axis=1) - 1) <= 10.0**-DIGITS) & (self.base_XY >= 0).all(axis=1)
+        invalid_X = ~valid_X  # so that NaN is wrong
+        if invalid_X.any():
+            x = int(invalid_X.argmax())
             raise OffleashError(
                 f"The base's answers to problem {x} have probabilities {self.base_XY[x].tolist()}; they must not be "
                 "negative and must sum to 1."
@@ -105,11 +105,11 @@ def random_world(
     """
     shape_X = np.exp(rng.uniform(np.log(0.05), np.log(5.0), problems)) if concentration is None else concentration
     mass_XY = rng.standard_gamma(np.broadcast_to(shape_X, problems)[:, None], (problems, answers)) + 1e-300
-    kept_XY = rng.random((problems, answers)) >= zeros
-    kept_XY[np.arange(problems), rng.integers(answers, size=problems)] = True
+    nonzero_XY = rng.random((problems, answers)) >= zeros
+    nonzero_XY[np.arange(problems), rng.integers(answers, size=problems)] = True
     correct_XY = rng.random((problems, answers)) < correct
     correct_XY[np.arange(problems), rng.integers(answers, size=problems)] = True  # a problem without any asks nothing
-    return TheoryWorld(_normalised(np.where(kept_XY, mass_XY, 0.0)), correct_XY)
+    return TheoryWorld(_normalised(np.where(nonzero_XY, mass_XY, 0.0)), correct_XY)
 
 
 def method_world(
@@ -188,13 +188,13 @@ def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integ
     problem. Probabilities are kept to about 1e-16 times the number of problems.
     """
     problems, answers = probability_XY.shape
-    given_XY = probability_XY > 0
-    below_XY = np.cumsum(probability_XY, axis=1)
+    positive_XY = probability_XY > 0
+    cumulative_XY = np.cumsum(probability_XY, axis=1)
     row_X1 = np.arange(problems)[:, None]
-    at_XN = rng.random((problems, samples)) * below_XY[:, -1:] + row_X1
-    index_XN = np.searchsorted((below_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
+    at_XN = rng.random((problems, samples)) * cumulative_XY[:, -1:] + row_X1
+    index_XN = np.searchsorted((cumulative_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
     # rounding may point before the first answer that is given, or past the last
-    first_X, last_X = given_XY.argmax(axis=1), answers - 1 - given_XY[:, ::-1].argmax(axis=1)
+    first_X, last_X = positive_XY.argmax(axis=1), answers - 1 - positive_XY[:, ::-1].argmax(axis=1)
     answer_XN: Integer = np.clip(index_XN - row_X1 * answers, first_X[:, None], last_X[:, None])
     return answer_XN
 

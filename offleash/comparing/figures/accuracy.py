@@ -9,20 +9,31 @@ import numpy as np
 
 from offleash.comparing.figures.figure_input import FigureInput, run_names, run_scale
 from offleash.comparing.sentences import drawn, names
-from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, legend, pale, rounded, run_colours, sized
+from offleash.render.figure import (
+    Figure,
+    FigureFormat,
+    MissingFigure,
+    Row,
+    data,
+    legend,
+    pale,
+    rounded,
+    run_colours,
+    sized,
+)
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float
 from offleash.stats.support_classes import AFTER, BEFORE
 
 BINS = 10  # between exactly 0 and exactly 1
 SIDES = {"before": BEFORE, "after": AFTER}
-NEVER, ALWAYS = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
-HALF = 0.05  # of the width of a bin
+ZERO_BAR, ONE_BAR = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
+HALF_BIN = 0.05  # of the width of a bin
 # a Vega expression: labels of the axis, where the places of the two special bars are outside 0 to 1
 WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value, '~g')"
 
 
-def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """How many problems are solved how often, by each run."""
     detail, labels = subject.detail, run_names(subject.comparison, look)
     histograms = {side: _histogram(detail.rate_PR[:, r]) for side, r in SIDES.items()}
@@ -34,8 +45,10 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     ]
     # both runs share one axis: side by side they are only comparable at the same scale
     top = max(1.0, 1.05 * max(float(part.max()) for part in histograms.values()))
-    axis = alt.Axis(values=[NEVER, 0, 0.2, 0.4, 0.6, 0.8, 1, ALWAYS], labelExpr=WORDS, labelOverlap=False, grid=False)
-    scale = alt.Scale(domain=[NEVER - 1.6 * HALF, ALWAYS + 1.6 * HALF], nice=False)
+    axis = alt.Axis(
+        values=[ZERO_BAR, 0, 0.2, 0.4, 0.6, 0.8, 1, ONE_BAR], labelExpr=WORDS, labelOverlap=False, grid=False
+    )
+    scale = alt.Scale(domain=[ZERO_BAR - 1.6 * HALF_BIN, ONE_BAR + 1.6 * HALF_BIN], nice=False)
     colours = run_colours(look)
     fills = [pale(colours["before"], 0.5), colours["after"]]
     several = legend(list(labels.values()), look, symbol="square")
@@ -68,9 +81,9 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 def _bar_ends(b: int, r: int) -> Row:
     """From where to where a bar stands: the run before on the left half of a bin, the run after on the right."""
-    middle = NEVER if b == 0 else ALWAYS if b == BINS + 1 else (b - 0.5) / BINS
-    start = middle - 0.84 * HALF * (1 - r)
-    return {"from": rounded(start), "to": rounded(start + 0.84 * HALF)}
+    middle = ZERO_BAR if b == 0 else ONE_BAR if b == BINS + 1 else (b - 0.5) / BINS
+    start = middle - 0.84 * HALF_BIN * (1 - r)
+    return {"from": rounded(start), "to": rounded(start + 0.84 * HALF_BIN)}
 
 
 def _histogram(rate_P: Float) -> Float:

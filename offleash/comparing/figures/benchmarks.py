@@ -14,7 +14,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     data,
     layered,
@@ -27,19 +27,23 @@ from offleash.stats.intervals import Interval
 TITLE = "Is the change the same on every benchmark?"
 MOST = 40  # benchmarks shown, those with most problems; the caption says how many are left out
 SHOWN = ("NSCR", "SRR", "NDR")
-HEADS = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
+METRIC_TITLES = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
 # summaries below the benchmarks: pooled counts weigh by problems, the mean weighs all alike
-POOLED, MEAN = "all problems", "mean of benchmarks"
+POOLED_LABEL, MEAN_LABEL = "all problems", "mean of benchmarks"
 
 
-def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """NSCR, SRR and NDR of every benchmark, of all problems pooled, and the mean."""
     comparison = subject.comparison
     if len(comparison.benchmarks) < 2:
         name = comparison.benchmarks[0].name if comparison.benchmarks else ""
-        only = f"all problems belong to one benchmark ({name})" if name else "the problems have no benchmark name"
-        return Missing(
-            "benchmarks", TITLE, f"{only}; compare runs on several benchmarks, or logs that record the benchmark"
+        no_figure_reason = (
+            f"all problems belong to one benchmark ({name})" if name else "the problems have no benchmark name"
+        )
+        return MissingFigure(
+            "benchmarks",
+            TITLE,
+            f"{no_figure_reason}; compare runs on several benchmarks, or logs that record the benchmark",
         )
     lines = _lines(comparison, look)
     facets = tuple(_facet(metric, lines, look) for metric in SHOWN)
@@ -56,9 +60,9 @@ def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[s
         for label, part in zip(labels, kept, strict=True)
     ]
     problems = len(np.unique(comparison.tally.problem_P))
-    lines.append((f"{POOLED} ({problems:,})", comparison.change.value, comparison.change.interval, True))
+    lines.append((f"{POOLED_LABEL} ({problems:,})", comparison.change.value, comparison.change.interval, True))
     if comparison.macro is not None:
-        lines.append((MEAN, comparison.macro.value, comparison.macro.interval, True))
+        lines.append((MEAN_LABEL, comparison.macro.value, comparison.macro.interval, True))
     return lines
 
 
@@ -90,7 +94,8 @@ def _facet(
     chart = alt.Chart(data(rows)).encode(y=y)
     colour = METRICS[metric]
     bars = chart.mark_rule(strokeWidth=1.2 if look.paper else 2, color=colour).encode(
-        x=alt.X("low:Q", title=HEADS[metric], scale=x, axis=alt.Axis(tickCount=4, labelFlush=False)), x2="high:Q"
+        x=alt.X("low:Q", title=METRIC_TITLES[metric], scale=x, axis=alt.Axis(tickCount=4, labelFlush=False)),
+        x2="high:Q",
     )
     size = alt.condition("datum.whole", alt.value(70 if look.paper else 130), alt.value(30 if look.paper else 60))
     shape = alt.condition("datum.whole", alt.value("diamond"), alt.value(METRIC_SHAPES["SRR"]))
@@ -116,12 +121,12 @@ def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
         f"Each row is a benchmark with its number of problems; dots are estimates, bars 95% intervals. Plots: {metrics}"
     )
     summary = "Diamonds: all problems pooled, where large benchmarks weigh more, and the unweighted mean of benchmarks"
-    few = f" The {left} smallest benchmarks are left out." if left else ""
+    left_out_note = f" The {left} smallest benchmarks are left out." if left else ""
     mislead = (
         "With many benchmarks some intervals miss the true value by chance; small benchmarks have wide intervals; "
         "where there is no dot, the value is undefined"
     )
-    caption = f"{read}. {summary}.{few} {mislead}. {basis(comparison)}"
+    caption = f"{read}. {summary}.{left_out_note} {mislead}. {basis(comparison)}"
     value = {
         part.name: part.change.value["NSCR"] for part in comparison.benchmarks if isfinite(part.change.value["NSCR"])
     }

@@ -15,7 +15,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     data,
     layered,
@@ -33,20 +33,22 @@ SHARE_REACHED = "share reached"  # by another rule than `seen`, where it is not 
 RATIOS = ("SRR", "NDR")  # what is kept of the base, and what is new
 
 
-def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """pass@1, pass@k, SRR and NDR of every checkpoint, as named; per answer or solution there is no pass@k."""
     steps = subject.comparisons
     if len(steps) < 2:
-        return Missing("checkpoints", TITLE, "there is only one run after the first; pass several checkpoints in order")
+        return MissingFigure(
+            "checkpoints", TITLE, "there is only one run after the first; pass several checkpoints in order"
+        )
     labels = short_names(
         [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
     )
-    kinds, ratios = _kinds(steps), _ratios(steps, labels, look)
+    kinds, ratios = _measures(steps), _ratios(steps, labels, look)
     facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
     return Figure("checkpoints", TITLE, *_caption_and_alt(subject, kinds), facets)
 
 
-def _kinds(steps: tuple[Comparison, ...]) -> list[str]:
+def _measures(steps: tuple[Comparison, ...]) -> list[str]:
     """What is shown of each run: pass@1 and pass@k, or instead of pass@k the share that another rule reaches."""
     change = steps[0].change
     if change.per is not Per.PROBLEM:
@@ -128,8 +130,8 @@ def _facet(
     tips = [alt.Tooltip("run:N"), alt.Tooltip("kind:N", title="metric"), alt.Tooltip("value:Q")]
     tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
-    marked = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
-    return sized(layered(*lines(rows, "kind", traces, x, y), bars, marked), look)
+    points_with_tooltips = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
+    return sized(layered(*lines(rows, "kind", traces, x, y), bars, points_with_tooltips), look)
 
 
 def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
@@ -158,5 +160,5 @@ def _first_plot_text(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
     if SHARE_REACHED in kinds:
         which = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"
         return f"pass@1, the chance that a sample is correct, and the share of {which} reached by the rule in force"
-    many = "1 sample includes" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples include"
-    return f"{' and '.join(kinds)}, the chance that {many} a correct one"
+    sample_phrase = "1 sample includes" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples include"
+    return f"{' and '.join(kinds)}, the chance that {sample_phrase} a correct one"

@@ -8,7 +8,18 @@ import numpy as np
 
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
 from offleash.comparing.sentences import drawn, names
-from offleash.render.figure import Figure, FigureFormat, Missing, Row, budget_axis, data, layered, lines, rounded, sized
+from offleash.render.figure import (
+    Figure,
+    FigureFormat,
+    MissingFigure,
+    Row,
+    budget_axis,
+    data,
+    layered,
+    lines,
+    rounded,
+    sized,
+)
 from offleash.render.numbers import counted, short_number
 from offleash.stats.support_classes import AFTER, BEFORE
 
@@ -16,12 +27,12 @@ TITLE = "How many distinct answers do k samples give?"
 SIDES = {"before": BEFORE, "after": AFTER}
 
 
-def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def distinct(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Mean number of distinct answers against k."""
-    rarefied, comparison = subject.detail.distinct_KR, subject.comparison
-    if rarefied is None:
-        return Missing("distinct", TITLE, _reason(subject))
-    k_K, mean_KR, _ = rarefied
+    rarefied_KR, comparison = subject.detail.distinct_KR, subject.comparison
+    if rarefied_KR is None:
+        return MissingFigure("distinct", TITLE, _reason(subject))
+    k_K, mean_KR, _ = rarefied_KR
     # some room above the curves shows where the dotted line, every answer new, leaves them behind
     labels, top = run_names(comparison, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
@@ -32,8 +43,14 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
     x, y = budget_axis(int(k_K[-1]), look), _number_axis(top)
     tips = [alt.Tooltip("run:N"), alt.Tooltip("k:Q"), alt.Tooltip("answers:Q", title="distinct answers")]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
-    curves = [_all_distinct_line(min(float(k_K[-1]), top)), *lines(rows, "run", run_traces(labels, look), x, y), marked]
+    points_with_tooltips = points.encode(
+        x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips
+    )
+    curves = [
+        _all_distinct_line(min(float(k_K[-1]), top)),
+        *lines(rows, "run", run_traces(labels, look), x, y),
+        points_with_tooltips,
+    ]
     facet = sized(layered(*curves), look)
     return Figure("distinct", TITLE, *_caption_and_alt(subject), (facet,))
 
@@ -62,9 +79,9 @@ def _reason(subject: FigureInput) -> str:
 
 def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
-    rarefied, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
-    assert rarefied is not None, "checked by the caller"
-    k_K, mean_KR, problems = rarefied
+    rarefied_KR, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
+    assert rarefied_KR is not None, "checked by the caller"
+    k_K, mean_KR, problems = rarefied_KR
     most = int(k_K[-1])
     read = (
         "Number of distinct readable answers among k samples of a problem, correct or wrong, averaged over "

@@ -9,7 +9,7 @@ from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, Missing, Trace, legend, run_colours
+from offleash.render.figure import DASHES, RUN_SHAPES, Figure, FigureFormat, MissingFigure, Trace, legend, run_colours
 from offleash.render.numbers import short_names
 
 
@@ -55,4 +55,4 @@ class FigureInput:
         return self.comparisons[-1]
 
 
-Draw = Callable[[FigureInput, FigureFormat], Figure | Missing]
+Draw = Callable[[FigureInput, FigureFormat], Figure | MissingFigure]

@@ -4,16 +4,16 @@ import altair as alt
 
 from offleash.comparing.figures.figure_input import FigureInput, run_names
 from offleash.comparing.sentences import CELLS, basis, names
-from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, legend, pale, sized
+from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, sized
 from offleash.render.numbers import counted, odds, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
 TITLE = "How much of the support could be guessing?"
-CORRECT, GUESS = "at least one correct sample", "of these, no better than guessing"
-COLOURS = {CORRECT: "#2383c4", GUESS: "#c44e00"}
-FILLS = {CORRECT: 0.35, GUESS: 1.0}
+CORRECT, GUESS_LABEL = "at least one correct sample", "of these, no better than guessing"
+COLOURS = {CORRECT: "#2383c4", GUESS_LABEL: "#c44e00"}
+FILLS = {CORRECT: 0.35, GUESS_LABEL: 1.0}
 SIDES = {"before": BEFORE, "after": AFTER}
-FLOORS = {
+FLOOR_TEXTS = {
     "given": "The guess floor of a problem is the given chance that a blind guess is correct",
     "problem-blind": (
         "The guess floor of a problem is the share of the wrong answers to other problems that would be correct here: "
@@ -22,20 +22,20 @@ FLOORS = {
 }
 
 
-def guessing(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def guessing(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Problems with a correct sample among all that each run drew, and how many of them a guess explains."""
     comparison = subject.comparison
     if comparison.guessing.floor is None:
-        return Missing(
+        return MissingFigure(
             "guessing", TITLE, comparison.guessing.reason or "no guess floor is known; set one with --guess RATE"
         )
     labels, bars = run_names(comparison, look), _bars(subject)
     rows: list[Row] = [
         {"run": labels[side], "what": what, "problems": bars[side][what], "place": index}
         for side in SIDES
-        for index, what in enumerate((CORRECT, GUESS))
+        for index, what in enumerate((CORRECT, GUESS_LABEL))
     ]
-    kinds, step = [CORRECT, GUESS], 22 if look.paper else 40
+    kinds, step = [CORRECT, GUESS_LABEL], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
     fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
     # the room to the right is for the number at the end of each bar
@@ -66,7 +66,7 @@ def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:
     """Counts over all samples drawn, as the test against the floors has them: whatever k and the rule are."""
     correct_PR, guessed = subject.comparison.tally.correct_PR, subject.comparison.guessing.problems
     return {
-        side: {CORRECT: int((correct_PR[:, r] > 0).sum()), GUESS: len(guessed.get(side, ()))}
+        side: {CORRECT: int((correct_PR[:, r] > 0).sum()), GUESS_LABEL: len(guessed.get(side, ()))}
         for side, r in SIDES.items()
     }
 
@@ -78,8 +78,8 @@ def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> t
         subject.comparison.guessing,
         dict(zip(SIDES, names(subject.comparison), strict=True)),
     )
-    floor = FLOORS.get(guessing.floor or "", "")
-    tested = "; ".join(
+    floor = FLOOR_TEXTS.get(guessing.floor or "", "")
+    tested_text = "; ".join(
         f"{run_name[side]}: {counted(guessing.tested.get(side, 0), 'problem')} with a floor, median "
         f"{odds(guessing.median_floor.get(side, float('nan')))}"
         for side in SIDES
@@ -96,8 +96,11 @@ def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> t
         without = f" Without guess-support, {at}: {left} ({CELLS})."
     mislead = "A problem above its floor was not necessarily solved by reasoning; one without a floor cannot be tested."
     summary = "; ".join(
-        f"{run_name[side]} has a correct sample on {counted(bars[side][CORRECT], 'problem')}, {bars[side][GUESS]:,} of "
-        "them no better than guessing"
+        f"{run_name[side]} has a correct sample on {counted(bars[side][CORRECT], 'problem')}, "
+        f"{bars[side][GUESS_LABEL]:,} of them no better than guessing"
         for side in SIDES
     )
-    return f"{read}. {floor} ({tested}).{without} {mislead} {basis(comparison)}", f"Over all samples drawn: {summary}."
+    return (
+        f"{read}. {floor} ({tested_text}).{without} {mislead} {basis(comparison)}",
+        f"Over all samples drawn: {summary}.",
+    )

@@ -16,7 +16,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     bands,
     budget_axis,
@@ -24,29 +24,31 @@ from offleash.render.figure import (
     layered,
     lines,
     rounded,
-    share_top,
+    share_axis_end,
     sized,
 )
 from offleash.render.numbers import share, short_name
 
 
-def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def passes(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """pass@k against k."""
     comparison = subject.comparison
     labels = run_names(comparison, look)
     rows = [row for side in labels for row in _rows(comparison, side, labels[side])]
     most = int(comparison.curves["before"].k_K[-1])
-    top = share_top([comparison.curves[side].band_high_K.max() for side in labels])
+    top = share_axis_end([comparison.curves[side].band_high_K.max() for side in labels])
     scale = alt.Scale(domain=[0, top], nice=False)
     x, y, low = (
         budget_axis(most, look),
         *(alt.Y(f, title=_curve_name(comparison), scale=scale) for f in ("value:Q", "low:Q")),
     )
-    tips = [alt.Tooltip(field, title=title) for field, title in _TIPS.items()]
+    tips = [alt.Tooltip(field, title=title) for field, title in _TOOLTIPS.items()]
     points = alt.Chart(data(rows)).mark_point(filled=True, size=25 if look.paper else 45, opacity=1)
-    marked = points.encode(x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips)
+    points_with_tooltips = points.encode(
+        x=x, y=y, color=by_run(labels, look), shape=run_shape(labels, look), tooltip=tips
+    )
     traces = run_traces(labels, look)
-    curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), marked]
+    curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), points_with_tooltips]
     facet = sized(layered(*_crossing(comparison, look), *curves), look)
     return Figure(
         "passes", f"How often do k samples reach a {unit(comparison, False)}?", *_caption_and_alt(comparison), (facet,)
@@ -54,7 +56,7 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 
 # fields of a tooltip and their titles
-_TIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band low", "high:Q": "band high"}
+_TOOLTIPS = {"run:N": "run", "k:Q": "k", "value:Q": "pass@k", "low:Q": "band low", "high:Q": "band high"}
 
 
 def _rows(comparison: Comparison, side: str, name: str) -> list[Row]:
@@ -77,24 +79,24 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     cross = comparison.crossing
     if cross.k is None or not cross.resolved:
         return []
-    late = log(cross.k) > log(cross.most) / 2
+    crosses_late = log(cross.k) > log(cross.most) / 2
     label = [f"beyond {cross.text()}", f"{short_name(comparison.before.name, 22)} is ahead"]
     row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "crossing": label}
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
-    label_y = alt.value(5 if late else look.height - 9 - font)
+    label_y = alt.value(5 if crosses_late else look.height - 9 - font)
     rule, start = budget_axis(cross.most, look), budget_axis(cross.most, look, "from:Q")
-    end = start if late else budget_axis(cross.most, look, "to:Q")
+    end = start if crosses_late else budget_axis(cross.most, look, "to:Q")
     return [
         chart.mark_rect(opacity=0.12, color="#808080").encode(x=start, x2="to:Q"),
         chart.mark_rule(strokeDash=[3, 3], strokeWidth=1.2).encode(x=rule),
         chart.mark_text(
             fontSize=font,
             lineHeight=font + 3,
-            align="right" if late else "left",
-            dx=-6 if late else 6,
-            baseline="top" if late else "bottom",
+            align="right" if crosses_late else "left",
+            dx=-6 if crosses_late else 6,
+            baseline="top" if crosses_late else "bottom",
         ).encode(x=end, y=label_y, text="crossing:N"),
     ]
 
@@ -105,8 +107,8 @@ def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     value = {side: comparison.curves[side].value_K for side in ("before", "after")}
     most, name = int(comparison.curves["before"].k_K[-1]), _curve_name(comparison)
     target = unit(comparison, False)
-    hit = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
-    what = f"{name}: the chance that at least one of k samples {hit}, averaged over {target}s"
+    correct_phrase = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
+    what = f"{name}: the chance that at least one of k samples {correct_phrase}, averaged over {target}s"
     how = "For k below the number drawn it is averaged over all subsets of k samples, so their order does not matter"
     bands = "A band contains the whole curve with 95% confidence (bootstrap over problems)"
     mislead = (

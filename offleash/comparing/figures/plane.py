@@ -18,7 +18,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     data,
     layered,
@@ -31,10 +31,10 @@ from offleash.stats.binomials import Float
 from offleash.stats.chance import LEVEL, chance_region
 from offleash.stats.support_classes import AFTER, BEFORE
 
-ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
+DRAW_ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
 MAX_LOG_P = 6  # -log10 p at which dots reach their largest size
 MANY = 1000  # problems from which less of each text is kept
-GOLDEN = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)
+R2_SEQUENCE = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)
 STEPS = 60  # places at which the edge of the chance region is worked out
 
 
@@ -54,7 +54,7 @@ class Frame:
         return -log10(self.least)
 
 
-def plane(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def plane(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Success rate after against success rate before, one dot per problem."""
     detail = subject.detail
     frame = _frame(detail)
@@ -71,8 +71,10 @@ def _frame(detail: ProblemDetail) -> Frame:
     positive = detail.rate_PR[detail.rate_PR > 0]
     least = min(float(positive.min(initial=1.0)), 1 / float(detail.tally.drawn_PR.max(initial=2)), 0.5)
     decades = -log10(least)
-    down = [least * 10 ** -(share * decades + 0.02) for share in (0.04, 0.10, 0.17)]
-    return Frame(start=down[2], zero=down[1], edge=down[0], least=least, end=10 ** (0.035 * decades))
+    zero_levels = [least * 10 ** -(share * decades + 0.02) for share in (0.04, 0.10, 0.17)]
+    return Frame(
+        start=zero_levels[2], zero=zero_levels[1], edge=zero_levels[0], least=least, end=10 ** (0.035 * decades)
+    )
 
 
 def _axis(frame: Frame, title: str) -> tuple[alt.Axis, alt.Scale, str]:
@@ -133,8 +135,8 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
 
     The keys are short because a page repeats them; the script of the page reads `row` to open a problem.
     """
-    order = np.argsort([ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
-    x_P, y_P = (_jittered(detail.rate_PR[:, r], GOLDEN[r], frame) for r in (BEFORE, AFTER))
+    order = np.argsort([DRAW_ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
+    x_P, y_P = (_jittered(detail.rate_PR[:, r], R2_SEQUENCE[r], frame) for r in (BEFORE, AFTER))
     letters = 100 if len(order) <= MANY else 60  # questions are the largest part of a page with many problems
     n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
     size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), MAX_LOG_P))
@@ -164,9 +166,9 @@ def _question_start(question: str | None, letters: int) -> str:
 def _jittered(rate_P: Float, step: float, frame: Frame) -> Float:
     """Where dots stand: moved a little so that equal ones are seen, zeros over the width of their strip."""
     spread_P = (0.5 + np.arange(len(rate_P)) * step) % 1 - 0.5
-    strip = log10(frame.edge / frame.start) * 0.8
+    jitter_width = log10(frame.edge / frame.start) * 0.8
     log_P = np.where(rate_P > 0, np.log10(np.maximum(rate_P, frame.least)), log10(frame.zero))
-    return np.asarray(10 ** (log_P + spread_P * np.where(rate_P > 0, 0.016 * frame.decades, strip)))
+    return np.asarray(10 ** (log_P + spread_P * np.where(rate_P > 0, 0.016 * frame.decades, jitter_width)))
 
 
 def _rules(frame: Frame) -> list[Chart]:
@@ -233,7 +235,7 @@ def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     mislead = "Dots are jittered. A rate of 0 means that no correct sample was drawn, not that there is none"
     caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
     class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
-    risen = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
-    fallen = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
-    moved = f"the success rate rose on {risen:,} and fell on {fallen:,}"
-    return caption, f"Scatter plot of {counted(len(detail.tally), 'problem')}: {class_counts}; {moved}."
+    rose = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
+    fell = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
+    change_text = f"the success rate rose on {rose:,} and fell on {fell:,}"
+    return caption, f"Scatter plot of {counted(len(detail.tally), 'problem')}: {class_counts}; {change_text}."

@@ -11,7 +11,7 @@ import numpy as np
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import names
-from offleash.render.figure import Figure, FigureFormat, Missing, Row, data, layered, rounded, run_colours, sized
+from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, rounded, run_colours, sized
 from offleash.render.numbers import counted, share, short_name
 from offleash.stats.portfolio import SAME, Portfolio
 
@@ -20,14 +20,14 @@ Align = Literal["left", "center", "right"]
 TITLE = "Is a mix of both models better than either?"
 
 
-def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Coverage of k samples against how many of them the run before draws."""
     comparison = subject.comparison
     split = comparison.portfolio
     if split is None:
-        return Missing("portfolio", TITLE, "splitting a budget is defined per problem; use --per problem")
+        return MissingFigure("portfolio", TITLE, "splitting a budget is defined per problem; use --per problem")
     if split.best is None or split.k < 2:
-        return Missing(
+        return MissingFigure(
             "portfolio",
             TITLE,
             f"{counted(split.problems, 'problem')} {'has' if split.problems == 1 else 'have'} k = {split.k} samples in "
@@ -63,12 +63,12 @@ def _labelled_points(
     assert split.best is not None, "checked by the caller"
     best = int(np.flatnonzero(split.base_S == split.best)[0])
     # a label stands on the side of its end to which the curve does not go
-    fifth = len(split.base_S) // 5
+    step = len(split.base_S) // 5
     left, right = (
-        -10 if end > beside else 14
-        for end, beside in (
-            (split.all_rl, float(split.coverage_S[fifth])),
-            (split.all_base, float(split.coverage_S[-1 - fifth])),
+        -10 if end > label_shift else 14
+        for end, label_shift in (
+            (split.all_rl, float(split.coverage_S[step])),
+            (split.all_base, float(split.coverage_S[-1 - step])),
         )
     )
     if _flat(split) and split.all_rl < 0.5:
@@ -86,16 +86,16 @@ def _labelled_points(
     ]
     if _mix_reaches_more(split):
         where = "left" if split.best < split.k / 3 else "right" if split.best > 2 * split.k / 3 else "center"
-        beside = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
-        side = 14 if beside < 0 else -10  # near an end, on the side that its label leaves free
+        label_shift = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
+        side = 14 if label_shift < 0 else -10  # near an end, on the side that its label leaves free
         labels.append((split.best, float(split.coverage_S[best]), f"best: {split.best:,}", "#d55e00", where, side))
     # a point and its label are separate layers, since Vega-Lite has no mark for both
     marks = []
-    for base, value, name, colour, align, up in labels:
+    for base, value, name, colour, align, offset_y in labels:
         chart = alt.Chart(data([{"base": base, "coverage": rounded(value), "name": name}])).encode(x=x, y=y)
         size = 45 if look.paper else 90
         marks.append(chart.mark_point(filled=True, size=size, color=colour, opacity=1, shape="diamond"))
-        marks.append(chart.mark_text(align=cast(Align, align), dy=up).encode(text="name:N"))
+        marks.append(chart.mark_text(align=cast(Align, align), dy=offset_y).encode(text="name:N"))
     return marks
 
 
@@ -125,22 +125,22 @@ def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str
         "start at 0"
     )
     if _flat(split):
-        worth, best = "All splits reach the same share, so none is best", "every split reaches the same share"
+        gain_text, best = "All splits reach the same share, so none is best", "every split reaches the same share"
         mislead = ""
     elif not np.isfinite(split.gain):
-        worth, best = (
+        gain_text, best = (
             "With one problem the gain of a split cannot be estimated",
             f"{best}; the gain cannot be estimated from one problem",
         )
     else:
-        worth = (
+        gain_text = (
             f"Chosen on one half of the problems and evaluated on the other (cross-fitted), the best split gains "
             f"{gain} over the better run alone (95% interval)"
         )
         best += f", cross-fitted gain {gain}"
     left = f" Left out: {counted(split.left_out, 'problem')} with fewer samples." if split.left_out else ""
     size = counted(split.problems, "problem")
-    caption = f"{read}. {worth}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"
+    caption = f"{read}. {gain_text}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"
     summary = (
         f"Coverage {share(split.all_rl)} with all samples from {after}, {share(split.all_base)} with all from "
         f"{before}; {best}."

@@ -20,7 +20,7 @@ from offleash.render.figure import (
     Chart,
     Figure,
     FigureFormat,
-    Missing,
+    MissingFigure,
     Row,
     bands,
     budget_axis,
@@ -39,13 +39,13 @@ from offleash.stats.change import common_budget
 from offleash.stats.curves import dense_budgets
 from offleash.stats.support_classes import Rule, thinned_cells
 
-OCTAVE = 3  # budgets in each octave: enough for smooth areas
+BUDGETS_PER_OCTAVE = 3  # budgets in each octave: enough for smooth areas
 
 
-def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
+def support(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """P/E/S/O, and SRR, NDR and NSCR, against k."""
     comparison = subject.comparison
-    k_K = dense_budgets(common_budget(comparison.tally), OCTAVE)
+    k_K = dense_budgets(common_budget(comparison.tally), BUDGETS_PER_OCTAVE)
     cells = _cells(comparison, k_K)
     facets = (_areas(comparison, k_K, cells, look), _ratios(comparison, look))
     return Figure(
@@ -55,11 +55,11 @@ def support(subject: FigureInput, look: FigureFormat) -> Figure | Missing:
 
 def _cells(comparison: Comparison, k_K: Integer) -> dict[str, Float]:
     """Expected numbers in each class at each budget; O only where it can be observed."""
-    thin = thinned_cells(comparison.tally, k_K)
-    cells = {name: np.asarray(getattr(thin, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
+    thinned = thinned_cells(comparison.tally, k_K)
+    cells = {name: np.asarray(getattr(thinned, f"{name}_PK").sum(axis=0)) for name in ("P", "E", "S")}
     if comparison.tally.per is Per.PROBLEM:
         # O is what is left over; rounding may push an exact 0 just below it
-        rest = thin.determined_PK.sum(axis=0) - sum(cells.values())
+        rest = thinned.determined_PK.sum(axis=0) - sum(cells.values())
         cells["O"] = np.maximum(rest, 0.0)
     return cells
 
@@ -123,7 +123,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     x = budget_axis(int(comparison.curves["SRR"].k_K[-1]), look)
     y, low = (alt.Y(field, title="ratio", scale=scale) for field in ("value:Q", "low:Q"))
     points = alt.Chart(data(rows)).mark_point(filled=True, size=20 if look.paper else 40, opacity=1)
-    marked = points.encode(
+    points_with_tooltips = points.encode(
         x=x,
         y=y,
         color=alt.Color("ratio:N", scale=alt.Scale(domain=labels, range=list(METRICS.values())), legend=several),
@@ -139,7 +139,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
     zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
     curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y)]
-    return sized(layered(zero, *curves, marked), look)
+    return sized(layered(zero, *curves, points_with_tooltips), look)
 
 
 def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import polars as pl
 from markupsafe import Markup
 
 from offleash.analyses.entropy.entropy import entropies_of
-from offleash.analyses.entropy.report import parts_text, square_words
+from offleash.analyses.entropy.report import directions_text, positions_text
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
@@ -23,11 +23,11 @@ from offleash.data.run import Run
 from offleash.data.tally import Per
 from offleash.progress import Progress, silent
 from offleash.render.escape import clipped, script_json
-from offleash.render.figure import PAGE, Figure, Missing
+from offleash.render.figure import PAGE, Figure, MissingFigure
 from offleash.render.numbers import whole
-from offleash.render.page import charting, own_script, policy, style, template
+from offleash.render.page import chart_script_source, own_script, policy, style, template
 from offleash.reporting.figures import FIGURES
-from offleash.reporting.glossary import GLOSSARY, MISLEADS
+from offleash.reporting.glossary import GLOSSARY, MISREADINGS
 from offleash.reporting.markdown import rule_in_words
 from offleash.reporting.page.charts import compiled_charts, without_validation
 from offleash.reporting.page.problems import EmbeddedProblems, embed_problems, searchable_letters, table
@@ -40,8 +40,8 @@ from offleash.version import __version__
 # Tables: other comparisons in short, checkpoints, how samples were judged, and where they come from.
 
 
-LAST = ("difference", "95% interval")  # columns of the table of entropies
-FACT = 300  # characters of a fact of a run: a log may record a whole configuration
+DIFFERENCE_COLUMNS = ("difference", "95% interval")  # columns of the table of entropies
+MAX_FACT_CHARACTERS = 300  # characters of a fact of a run: a log may record a whole configuration
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def checkpoint_table(subject: FigureInput) -> Table | None:
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     """What became of token and answer entropy, in words and as a table; None where token entropies are not known."""
     entropies = entropies_of(subject.comparison)
-    words = square_words(entropies, 1)
+    words = directions_text(entropies, 1)
     if not words:
         return None
     rows = []
@@ -137,15 +137,15 @@ def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
     cell = entropies.squares[0]
     assert cell is not None, "there is a sentence for it"
     every = len(entropies.problem_P)
-    few = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
+    problem_note = f" ({cell.problems:,} of {every:,}, where both are known)" if cell.problems < every else ""
     same = f"; on {cell.level:,} one of the two did not change" if cell.level else ""
     counts = (
-        f"Per problem{few}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
+        f"Per problem{problem_note}: token and answer entropy both rose on {cell.up_up:,}, both fell on "
         f"{cell.down_down:,}; only token entropy rose on {cell.up_down:,}, only answer entropy on "
         f"{cell.down_up:,}{same}."
     )
-    return [line for line in (words, counts, parts_text(entropies)) if line], Table(
-        ["mean", *entropies.runs, *LAST], rows
+    return [line for line in (words, counts, positions_text(entropies)) if line], Table(
+        ["mean", *entropies.runs, *DIFFERENCE_COLUMNS], rows
     )
 
 
@@ -164,7 +164,7 @@ def averaging_note(comparison: Comparison) -> str:
 def sources(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
     """What is known of who answered, run by run."""
     return [
-        (run.name, [(key, clipped(value, FACT)) for key, value in run.facts.items()])
+        (run.name, [(key, clipped(value, MAX_FACT_CHARACTERS)) for key, value in run.facts.items()])
         for run in (comparison.before, comparison.after)
     ]
 
@@ -260,7 +260,7 @@ def _page(
     style, scripts and JSON are marked as safe.
     """
     comparison, detail = subject.comparison, subject.detail
-    drawn: list[Figure | Missing] = []
+    drawn: list[Figure | MissingFigure] = []
     # every figure is tried: one that these runs do not allow returns Missing with a reason, which the page lists
     for name, draw in FIGURES.items():
         progress(f"page: figure {name}")
@@ -268,7 +268,7 @@ def _page(
             drawn.append(draw(subject, PAGE))
     progress("page: assembling")
     # the policy names these scripts by their hash, so they must be the exact texts that the template embeds
-    scripts = [charting(), own_script()]
+    scripts = [chart_script_source(), own_script()]
     about = {
         "runs": [comparison.change.before, comparison.change.after],
         "k": comparison.change.k,
@@ -292,13 +292,13 @@ def _page(
         notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(comparison.notes)],
         steps=checkpoint_table(subject),
         figures=[(figure, compiled_charts(figure)) for figure in drawn if isinstance(figure, Figure)],
-        missing=[figure for figure in drawn if isinstance(figure, Missing)],
+        missing=[figure for figure in drawn if isinstance(figure, MissingFigure)],
         held=embedded.words + _missing_texts(subject),
         searched=f"{searchable_letters(len(detail.class_P)):,}",
         documents={row: Markup(text) for row, text in embedded.documents.items()},
         about=Markup(script_json(about)),
         glossary=GLOSSARY,
-        misleads=MISLEADS,
+        misleads=MISREADINGS,
         sources=sources(comparison),
         versions=f"offleash {__version__}, Python {platform.python_version()}, "
         + ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
@@ -317,12 +317,14 @@ def _has_samples(store: SampleStore) -> bool:
 def _missing_texts(subject: FigureInput) -> str:
     """A sentence where there are samples and their texts were not read."""
     runs = [run for run in (subject.comparison.before, subject.comparison.after) if run.verdicts is not None]
-    lacking = [run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()]
-    if not lacking:
+    without_texts = [
+        run.name for run in runs if run.samples is None or "text" not in run.samples.collect_schema().names()
+    ]
+    if not without_texts:
         return ""
     return (
-        f" The sample texts of {' and '.join(lacking)} were not read, so only answers and verdicts are shown. With "
-        "--split-by a file is read without texts; put each run into its own file to see them."
+        f" The sample texts of {' and '.join(without_texts)} were not read, so only answers and verdicts are shown. "
+        "With --split-by a file is read without texts; put each run into its own file to see them."
     )
 
 

@@ -14,38 +14,38 @@ from offleash.render.figure import Chart, Figure
 
 # Colours that stand for those of the page, light or dark; the page puts its own in their place.
 # (render/assets/charts.js: STAND_INS)
-INK, QUIET, LINE = "#010101", "#020202", "#030303"
+INK_COLOUR, QUIET_COLOUR, LINE_COLOUR = "#010101", "#020202", "#030303"
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
 CONFIG: dict[str, object] = {
     "background": "transparent",
     "font": FONT,
     "view": {"stroke": "transparent"},
     "axis": {
-        "labelColor": QUIET,
-        "titleColor": INK,
-        "gridColor": LINE,
+        "labelColor": QUIET_COLOUR,
+        "titleColor": INK_COLOUR,
+        "gridColor": LINE_COLOUR,
         "gridOpacity": 0.6,
-        "domainColor": QUIET,
-        "tickColor": QUIET,
+        "domainColor": QUIET_COLOUR,
+        "tickColor": QUIET_COLOUR,
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": 500,
     },
     "legend": {
-        "labelColor": INK,
-        "titleColor": QUIET,
+        "labelColor": INK_COLOUR,
+        "titleColor": QUIET_COLOUR,
         "orient": "top",
         "labelFontSize": 12,
         "titleFontSize": 12,
         "labelLimit": 220,
     },
-    "title": {"color": INK, "fontSize": 13, "anchor": "start", "fontWeight": 600},
-    "header": {"labelColor": INK, "titleColor": QUIET},
-    "text": {"color": INK, "fontSize": 12},
-    "rule": {"color": QUIET},
-    "tick": {"color": INK},
+    "title": {"color": INK_COLOUR, "fontSize": 13, "anchor": "start", "fontWeight": 600},
+    "header": {"labelColor": INK_COLOUR, "titleColor": QUIET_COLOUR},
+    "text": {"color": INK_COLOUR, "fontSize": 12},
+    "rule": {"color": QUIET_COLOUR},
+    "tick": {"color": INK_COLOUR},
 }
-LARGE = 60_000  # characters of JSON beyond which a canvas is faster than an SVG element per mark
+CANVAS_ABOVE = 60_000  # characters of JSON beyond which a canvas is faster than an SVG element per mark
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def without_validation() -> AbstractContextManager[None]:
 def compiled_charts(figure: Figure) -> list[CompiledChart]:
     """The facets of a figure, compiled for the page."""
     texts = [script_json(_vega(facet)) for facet in figure.facets]
-    return [CompiledChart(Markup(text), "canvas" if len(text) > LARGE else "svg") for text in texts]
+    return [CompiledChart(Markup(text), "canvas" if len(text) > CANVAS_ABOVE else "svg") for text in texts]
 
 
 def _vega(facet: Chart) -> dict[str, object]:

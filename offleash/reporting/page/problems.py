@@ -16,10 +16,10 @@ from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
 EMBED_ALL = 300  # up to so many problems a page tries to hold all of them
-OTHERS = {"P": 60, "O": 40, "?": 40}  # of a larger comparison: unchanged problems that are held, by class
-BYTES = 2_800_000  # of all samples together: the page must stay small enough to be sent by mail
-EACH, ANSWERS = 2, 12  # samples of each verdict, answers
-LONGEST, SHORTEST = 2400, 240  # characters of a text, by how many problems share the page
+MAX_UNCHANGED = {"P": 60, "O": 40, "?": 40}  # of a larger comparison: unchanged problems that are held, by class
+MAX_BYTES = 2_800_000  # of all samples together: the page must stay small enough to be sent by mail
+SAMPLES_PER_VERDICT, ANSWERS = 2, 12  # samples of each verdict, answers
+MAX_CHARACTERS, MIN_CHARACTERS = 2400, 240  # characters of a text, by how many problems share the page
 BATCH = 400  # problems fetched at a time
 
 
@@ -31,28 +31,29 @@ class EmbeddedProblems:
     words: str
 
 
-def embed_problems(detail: ProblemDetail, store: SampleStore, most: int = BYTES) -> EmbeddedProblems:
+def embed_problems(detail: ProblemDetail, store: SampleStore, most: int = MAX_BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full.
 
     Losses and gains may take four fifths of it: without unchanged problems beside them, a reader cannot tell what is
     usual for these runs.
     """
     changed, others = reading_order(detail)
-    # about a dozen texts per problem (2 runs x up to 4 verdicts x EACH, few of them full) share its part of the page
-    letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, SHORTEST, LONGEST))
+    # about a dozen texts per problem (2 runs x up to 4 verdicts x SAMPLES_PER_VERDICT, few of them full) share
+    # its part of the page
+    letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, MIN_CHARACTERS, MAX_CHARACTERS))
     out: dict[int, str] = {}
     for rows, limit in ((changed, most * 4 // 5 if others else most), (others, most)):
-        _fill(out, rows, limit, store, letters)
+        _add_documents(out, rows, limit, store, letters)
     return EmbeddedProblems(out, _embedded_text(detail, out, len(detail.class_P)))
 
 
-def _fill(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, letters: int) -> None:
+def _add_documents(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, letters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
         # in batches: one scan of the files serves many problems, and what does not fit any more is never read
-        documents = problem_documents(store, rows, EACH, letters * 2 // 3, letters // 3, ANSWERS)
+        documents = problem_documents(store, rows, SAMPLES_PER_VERDICT, letters * 2 // 3, letters // 3, ANSWERS)
         for row in rows:
             text = script_json(_with_clipped_question(documents[row], letters))
             size += len(text.encode())
@@ -69,13 +70,15 @@ def reading_order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     # the last key of lexsort sorts first: significant ones, then those with most successes, then by row
     first = changed[np.lexsort((changed, -strength, ~detail.significant_P[changed]))]
     rest: list[list[int]] = []
-    for name, most in OTHERS.items():
+    for name, most in MAX_UNCHANGED.items():
         rows = np.flatnonzero(classes == name).tolist()
         # by a hash of the id: a selection that is the same on every page and favours no problem
         mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
         rest.append(mixed if len(classes) <= EMBED_ALL else mixed[:most])
-    turns = [row for turn in zip_longest(*rest) for row in turn if row is not None]  # each class has its share
-    return [int(row) for row in first], turns
+    interleaved = [
+        row for class_rows in zip_longest(*rest) for row in class_rows if row is not None
+    ]  # each class has its share
+    return [int(row) for row in first], interleaved
 
 
 def _with_clipped_question(document: Json, letters: int) -> Json:
@@ -89,7 +92,7 @@ def _with_clipped_question(document: Json, letters: int) -> Json:
 def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
     """Which problems the page holds, in a sentence, so that a missing one is not taken for one that is not there."""
     if len(held) == total:
-        return f"All {total:,} problems are on this page, with up to {EACH} samples per verdict and run."
+        return f"All {total:,} problems are on this page, with up to {SAMPLES_PER_VERDICT} samples per verdict and run."
     classes = detail.class_P
     parts = []
     for name, what in (
@@ -104,33 +107,40 @@ def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> s
             have = sum(classes[row] == name for row in held)
             parts.append(f"{have:,} of {every:,} {what}")
     return (
-        f"This page includes {len(held):,} of {total:,} problems, with up to {EACH} samples per verdict and run "
-        f"({', '.join(parts)}); the table has the counts of all problems. offleash view shows every sample."
+        f"This page includes {len(held):,} of {total:,} problems, with up to {SAMPLES_PER_VERDICT} samples per verdict "
+        f"and run ({', '.join(parts)}); the table has the counts of all problems. offleash view shows every sample."
     )
 
 
 # The table of problems, one list per column, since a page of thousands of rows should repeat no names.
 
 
-NAME = 80  # characters of an id or the name of a benchmark
-MOST, LEAST, ALL_LETTERS = 1000, 140, 1_000_000  # characters of a question that can be searched, and of all of them
+MAX_NAME_CHARACTERS = 80  # characters of an id or the name of a benchmark
+MAX_SEARCHED, MIN_SEARCHED, ALL_LETTERS = (
+    1000,
+    140,
+    1_000_000,
+)  # characters of a question that can be searched, and of all of them
 
 
 def searchable_letters(problems: int) -> int:
     """How many letters of every question a page of so many problems can be searched for."""
-    return max(LEAST, min(MOST, ALL_LETTERS // max(problems, 1)))
+    return max(MIN_SEARCHED, min(MAX_SEARCHED, ALL_LETTERS // max(problems, 1)))
 
 
 def table(detail: ProblemDetail, held: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
-    searched, k = searchable_letters(problems.height), detail.comparison.change.k
+    searched_characters, k = searchable_letters(problems.height), detail.comparison.change.k
     # counts among the first k samples are added only where they differ from the counts of all samples
     more = not ((tally.drawn_PR == k) | tally.stopped_PR).all()
-    benchmarks = [single_line(str(name), NAME) for name in tally.benchmark_P]
+    benchmarks = [single_line(str(name), MAX_NAME_CHARACTERS) for name in tally.benchmark_P]
     return {
-        "problem": [single_line(middle(name, NAME), NAME) for name in problems["problem"].to_list()],
-        "text": [single_line(text or "", searched) for text in problems["question"].to_list()],
+        "problem": [
+            single_line(middle(name, MAX_NAME_CHARACTERS), MAX_NAME_CHARACTERS)
+            for name in problems["problem"].to_list()
+        ],
+        "text": [single_line(text or "", searched_characters) for text in problems["question"].to_list()],
         "benchmark": benchmarks if len(set(benchmarks)) > 1 else None,
         "class": "".join(detail.class_P.tolist()),
         "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],

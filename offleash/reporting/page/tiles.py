@@ -73,8 +73,8 @@ def tiles(comparison: Comparison) -> list[Tile]:
 
 def rates(comparison: Comparison) -> list[RateTile]:
     """SRR, NDR, SDS and NSCR."""
-    by_chance = chance_rates(comparison)
-    return [_rate(comparison, name, by_chance.get(name)) for name in METRICS]
+    chance_by_metric = chance_rates(comparison)
+    return [_rate(comparison, name, chance_by_metric.get(name)) for name in METRICS]
 
 
 def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
@@ -84,7 +84,7 @@ def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
     known = bool(np.isfinite(value))
 
     # an interval may extend beyond the line by rounding; a mark outside its box would look like an error
-    def place(where: float) -> float:
+    def axis_position(where: float) -> float:
         return round(100 * (min(max(where, floor), 1.0) - floor) / (1.0 - floor), 2)
 
     return RateTile(
@@ -96,10 +96,10 @@ def _rate(comparison: Comparison, name: str, chance: float | None) -> RateTile:
         exact=float(value) if known else None,
         interval=f"[{interval.low:.3f}, {interval.high:.3f}]" if known else "",
         reason=comparison.change.reason(name) or "",
-        at=place(value) if known else 0.0,
-        left=place(interval.low) if known else 0.0,
-        width=round(place(interval.high) - place(interval.low), 2) if known else 0.0,
-        chance_at=None if chance is None else place(chance),
+        at=axis_position(value) if known else 0.0,
+        left=axis_position(interval.low) if known else 0.0,
+        width=round(axis_position(interval.high) - axis_position(interval.low), 2) if known else 0.0,
+        chance_at=None if chance is None else axis_position(chance),
         chance="" if chance is None else f"{chance:.3f} expected for an unchanged model",
-        zero_at=place(0.0) if floor < 0 else None,
+        zero_at=axis_position(0.0) if floor < 0 else None,
     )

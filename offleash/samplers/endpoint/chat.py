@@ -16,8 +16,8 @@ from offleash.samplers.endpoint.http import (
     ServerRefusedError,
     TryAgainError,
     address,
-    safe,
     wait_backoff,
+    without_credentials,
 )
 
 MAX_BYTES = 4 << 20  # of a response; a reply of 1,024 tokens is a few kilobytes
@@ -56,7 +56,7 @@ class Chat:
             try:
                 return _content(self._server, self._server.request(ROUTE, {**body, **limits}))
             except ServerRefusedError as refused:
-                if "max_tokens" not in limits or not _wants_other_limits(refused):
+                if "max_tokens" not in limits or not _limit_name_refused(refused):
                     raise
             limits = {"max_completion_tokens": self.tokens}  # kept for further attempts, and no attempt is spent
             return _content(self._server, self._server.request(ROUTE, {**body, **limits}))
@@ -73,8 +73,8 @@ class Chat:
             raise self._server.explain(refused, self.model, ROUTE) from None
         except TryAgainError as error:
             raise OffleashError(
-                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Check that the server "
-                "is up and its address right, then run again: verdicts already given are kept."
+                f"{self.model} at {without_credentials(self.url)} gave no reply in {self.tries} tries: {error}. Check "
+                "that the server is up and its address right, then run again: verdicts already given are kept."
             ) from None
 
 
@@ -83,7 +83,7 @@ def completions_url(url: str) -> str:
     return address(url, ROUTE)
 
 
-def _wants_other_limits(refused: ServerRefusedError) -> bool:
+def _limit_name_refused(refused: ServerRefusedError) -> bool:
     """Whether the model accepts no temperature and calls its limit max_completion_tokens, as OpenAI's reasoning models
     do."""
     return refused.code == 400 and bool(re.search("max_tokens|max_completion|temperature", refused.message))

@@ -33,7 +33,7 @@ LONGEST_MESSAGE = 4000  # characters of an error response that are searched for 
 # Idle connections are closed before the server does it (uvicorn, hence vLLM, after 5 seconds): a request that is sent
 # into a connection being closed is lost.
 KEEPALIVE = 4.0  # seconds
-_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
+_UNREACHABLE_ERRNOS = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 
 
 class Cause(StrEnum):
@@ -87,11 +87,13 @@ class EndpointClient:
             max_bytes: bytes of a response that are read before it is given up.
         """
         if not is_address(url):
-            raise OffleashError(f"{safe(url)!r} is not a server address. Give one such as http://localhost:8000/v1.")
+            raise OffleashError(
+                f"{without_credentials(url)!r} is not a server address. Give one such as http://localhost:8000/v1."
+            )
         if "@" in urlsplit(url).netloc:
             raise OffleashError(
-                f"The address {safe(url)} contains a password. Remove it, and put the key into the environment "
-                f"variable {key_variable}."
+                f"The address {without_credentials(url)} contains a password. Remove it, and put the key into the "
+                f"environment variable {key_variable}."
             )
         self.url, self.key_variable, self.timeout, self.max_bytes = url, key_variable, timeout, max_bytes
         self._transport = _transport(url)
@@ -145,13 +147,13 @@ class EndpointClient:
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
             403: f"The key in the environment variable {self.key_variable} has no access to this model.",
-            404: f"Requested model {model!r} at {safe(address(self.url, route))}: check both.",
+            404: f"Requested model {model!r} at {without_credentials(address(self.url, route))}: check both.",
         }
         if 300 <= refused.code < 400:
-            steps[refused.code] = f"It redirects to {safe(refused.location)!r}: use that address."
+            steps[refused.code] = f"It redirects to {without_credentials(refused.location)!r}: use that address."
         step = steps.get(refused.code, "The server does not accept this request.")
         summary = refused.summary or "no message"
-        return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {summary}. {step}")
+        return OffleashError(f"{without_credentials(self.url)} answered with status {refused.code}: {summary}. {step}")
 
     def quote(self, text: str) -> str:
         """A server's text for an error message: short, and without the key, which some servers repeat."""
@@ -254,7 +256,7 @@ def is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.host) and parts.port != 0
 
 
-def safe(url: str) -> str:
+def without_credentials(url: str) -> str:
     """A URL without what may be secret in it: user, password, query and fragment."""
     return re.sub(r"//[^/]*@", "//", url.partition("?")[0].partition("#")[0])[:200]
 
@@ -286,8 +288,8 @@ def _transport(url: str) -> httpx2.HTTPTransport:
         )
     except (ImportError, ValueError, httpx2.InvalidURL):  # SOCKS without socksio, an unknown scheme
         raise OffleashError(
-            f"The proxy {safe(proxy or '')!r} from the environment cannot be used. Set {parts.scheme}_proxy to an "
-            f"http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
+            f"The proxy {without_credentials(proxy or '')!r} from the environment cannot be used. Set "
+            f"{parts.scheme}_proxy to an http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
         ) from None
 
 
@@ -300,7 +302,7 @@ def _connect_cause(error: BaseException) -> Cause:
     while reason is not None:
         if isinstance(reason, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError):
             return Cause.DOWN
-        if isinstance(reason, OSError) and reason.errno in _UNREACHABLE:
+        if isinstance(reason, OSError) and reason.errno in _UNREACHABLE_ERRNOS:
             return Cause.DOWN
         reason = reason.__context__
     return Cause.OTHER

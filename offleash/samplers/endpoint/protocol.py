@@ -21,8 +21,8 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingPara
 
 
 BROKEN = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
-LOWEST = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
-HIGHEST = 1e-3  # a log-probability may be above 0 by rounding, not by more
+MIN_LOGPROB = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
+MAX_LOGPROB = 1e-3  # a log-probability may be above 0 by rounding, not by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _logprob_sum(steps: list[tuple[str, float]], last_part: str, finish: str) ->
     if finish == FINISHED and last and last_part.endswith(last):
         return None  # the last token belongs to the text: this server leaves the end token out
     values = [value for _, value in steps]
-    return math.fsum(values) if all(LOWEST < value <= HIGHEST for value in values) else None
+    return math.fsum(values) if all(MIN_LOGPROB < value <= MAX_LOGPROB for value in values) else None
 
 
 def _completion_tokens(usage: object) -> int | None:
@@ -150,14 +150,14 @@ def _completion_tokens(usage: object) -> int | None:
 # Equal choices are tested for being copies this many times, and then once in so many samples: a model may have but one
 # answer to some prompt, and every test costs two requests.
 PROBES, SAMPLES_PER_PROBE = 3, 64
-LONG = 20  # characters of a text that two samples hardly share by chance
+LONG_TEXT = 20  # characters of a text that two samples hardly share by chance
 # options of a decoding, and the values that change nothing: only with these may they be left out
 OPTIONS = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": None, "stop": None}
 FIELDS = {*OPTIONS, "repetition_penalty", "return_token_ids", "seed", "logprobs", "n"}
 ALIASES = {"top_logprobs": "logprobs", "best_of": "n", "max_completion_tokens": "max_tokens"}
 # 'stop' counts only in quotes, since messages use the word itself; 'n' only in lower case, because of 'N/A'
 _WORDS = "|".join(sorted((FIELDS | ALIASES.keys()) - {"n", "stop"}))
-_NAMED = re.compile(rf"(?<![\w\\])(?:(?i:{_WORDS})|n(?!'\w)|(?<=['\"`])stop(?=['\"`]))(?!\w)")
+_FIELD_NAME = re.compile(rf"(?<![\w\\])(?:(?i:{_WORDS})|n(?!'\w)|(?<=['\"`])stop(?=['\"`]))(?!\w)")
 _SINGLE_CHOICE = re.compile("one completion choice", re.IGNORECASE)  # llama.cpp, some versions with status 500
 _CONTEXT = re.compile(
     r"context[ _]?(?:length|size|window)|maximum context|max_model_len|max_tokens must be at least 1|"
@@ -206,10 +206,10 @@ class ServerProfile:
             fields["n"] = n
         # The usage of a reply sums over its choices. The length of each is the number of its token ids (vLLM) or of its
         # log-probabilities; both are requested until one of them has come.
-        uncounted = n > 1 or not self._usage
-        if decoding.plain or (uncounted and not self._ids_count):
+        needs_logprobs = n > 1 or not self._usage
+        if decoding.plain or (needs_logprobs and not self._ids_count):
             fields["logprobs"] = 1 if raw else True
-        if uncounted and not (self._logprobs_count and "logprobs" in fields):
+        if needs_logprobs and not (self._logprobs_count and "logprobs" in fields):
             fields["return_token_ids"] = True
         limit = "max_completion_tokens" if self._completion_limit else "max_tokens"
         prompt = {"prompt": valid_utf8(request.prompt)} if raw else {"messages": [_message(request)]}
@@ -272,7 +272,7 @@ class ServerProfile:
             return False
         with self._lock:
             self._equal_choices += len(choices)
-        return len(choices[0].text) > LONG
+        return len(choices[0].text) > LONG_TEXT
 
     def probe(self) -> bool:
         """Whether to test now for copies; counts the test."""
@@ -319,7 +319,7 @@ def _named(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
     """The first field of the body that a refusal names, or ""; later names may be an echo of the request."""
     if refused.code not in (400, 403, 422, 501):
         return ""
-    for name in (refused.field, *(match.group().lower() for match in _NAMED.finditer(refused.message))):
+    for name in (refused.field, *(match.group().lower() for match in _FIELD_NAME.finditer(refused.message))):
         field = ALIASES.get(name, name)
         if field in FIELDS and (name in body or field in body):
             return field

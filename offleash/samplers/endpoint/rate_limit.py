@@ -26,18 +26,18 @@ from offleash.samplers.endpoint.http import (
     TryAgainError,
     address,
     backoff,
-    safe,
     wait_backoff,
+    without_credentials,
 )
 
 LONGEST_WAIT = 600.0  # seconds; a server that names a longer wait (a daily quota) is given up
 PATIENCE = 4  # times as many attempts where a server is merely busy
-GAP, WIDEST = 0.05, 10.0  # seconds between the starts of two requests: after the first 429, and at most
+FIRST_GAP, MAX_GAP = 0.05, 10.0  # seconds between the starts of two requests: after the first 429, and at most
 # Factors of the gap at a 429 and at a success. Where one request in three is turned away the gap stays put, since
 # 1.5 x 0.8 x 0.8 is just below 1: the pace settles where most requests pass.
-WIDER, NARROWER = 1.5, 0.8
+GAP_GROWTH, GAP_DECAY = 1.5, 0.8
 # Share of `give_up_after` by which a request is known to be generating: a 429 comes at once, an answer takes its time.
-ANSWERING = 0.1
+ANSWERING_SHARE = 0.1
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class RateLimiter:
         self._busy_since: float | None = None  # the first refusal after the last success
         self.waited = 0.0  # seconds that a busy server had been waited for when it was given up
         self._gave_up: TryAgainError | None = None  # why no more requests are made
-        self._under_way: list[float] = []  # when the requests began that have no answer yet
+        self._open_request_starts: list[float] = []  # when the requests began that have no answer yet
         self._lock = Lock()
 
     def wait(self) -> None:
@@ -103,16 +103,16 @@ class RateLimiter:
         with self._lock:
             self._busy_since = None
             # below 10 ms a gap limits nothing: it is dropped, or it would shrink forever
-            self.gap = max(self._min_gap, NARROWER * self.gap if self.gap > 0.01 else 0.0)
+            self.gap = max(self._min_gap, GAP_DECAY * self.gap if self.gap > 0.01 else 0.0)
         return result
 
     def _until_accepted(self, send: Callable[[], T], refusals: _Refusals) -> T:
         """Send at the common pace, again and again while the server answers with 429."""
         while True:
             self.wait()
-            begun = time.monotonic()
+            started = time.monotonic()
             with self._lock:
-                self._under_way.append(begun)
+                self._open_request_starts.append(started)
             try:
                 return send()
             except TryAgainError as error:
@@ -121,32 +121,34 @@ class RateLimiter:
                 refusal = error
             finally:
                 with self._lock:
-                    self._under_way.remove(begun)
+                    self._open_request_starts.remove(started)
             refusals.count += 1
             refusals.first = refusals.first or time.monotonic()
-            self._slow_down(refusal, begun, refusals)
+            self._slow_down(refusal, started, refusals)
 
-    def _slow_down(self, error: TryAgainError, begun: float, refusals: _Refusals) -> None:
+    def _slow_down(self, error: TryAgainError, started: float, refusals: _Refusals) -> None:
         """Stop all threads for a while, or for good where waiting is of no use."""
         seconds = backoff(self._pause, min(refusals.count - 1, 5), error.wait, LONGEST_WAIT)
         with self._lock:
             now = time.monotonic()
             self._busy_since = self._busy_since or now
             # a server at its limit may be busy with our own long request: then it is not stuck
-            answering = any(start < now - ANSWERING * self._give_up_after for start in self._under_way)
+            still_answering = any(
+                start < now - ANSWERING_SHARE * self._give_up_after for start in self._open_request_starts
+            )
             # some requests are never accepted (more tokens than the quota of a minute), while others pass
-            never = refusals.count >= self.tries * PATIENCE and now - refusals.first >= self._give_up_after
-            stuck = now - self._busy_since >= self._give_up_after and not answering
-            if never or stuck or (error.wait or 0.0) > LONGEST_WAIT:
-                self.waited, self._gave_up = now - (refusals.first if never else self._busy_since), error
+            never_accepted = refusals.count >= self.tries * PATIENCE and now - refusals.first >= self._give_up_after
+            timed_out = now - self._busy_since >= self._give_up_after and not still_answering
+            if never_accepted or timed_out or (error.wait or 0.0) > LONGEST_WAIT:
+                self.waited, self._gave_up = now - (refusals.first if never_accepted else self._busy_since), error
                 raise error
             self._next_start = max(self._next_start, now + seconds)
             # requests that were under way together are turned away together: they widen the gap once
-            if begun >= self._slowed_at:
+            if started >= self._slowed_at:
                 self._slowed_at = now
                 # the wait that the server names is enough between any two requests
-                widest = min(WIDEST, error.wait or WIDEST)
-                self.gap = max(self._min_gap, min(max(WIDER * self.gap, GAP), widest))
+                max_gap = min(MAX_GAP, error.wait or MAX_GAP)
+                self.gap = max(self._min_gap, min(max(GAP_GROWTH * self.gap, FIRST_GAP), max_gap))
 
 
 class RequestPool(Generic[T]):
@@ -207,7 +209,7 @@ DOWN_TRIES = 2  # where nobody listens: at the start, a wrong address is likelie
 
 def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
     """The name of the one model that a server has; an OffleashError where it has several, or does not say."""
-    url, where = safe(server.url), safe(address(server.url, "models"))
+    url, where = without_credentials(server.url), without_credentials(address(server.url, "models"))
     step = f"name the model: endpoint:{url}#MODEL"
     tries = 0
 

@@ -12,7 +12,14 @@ from functools import partial
 from threading import Lock
 
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, safe, short
+from offleash.samplers.endpoint.http import (
+    Cause,
+    EndpointClient,
+    ServerRefusedError,
+    TryAgainError,
+    short,
+    without_credentials,
+)
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
 from offleash.samplers.registry import Model
@@ -22,8 +29,8 @@ from offleash.samplers.seeds import chunk_seed, seed_of
 MAX_BYTES = 1 << 30  # of a response: 256 samples of 32,768 tokens, about 100 bytes each with log-probabilities
 PAUSE = 1.0  # seconds before the second attempt; doubled after each
 GIVE_UP_AFTER = 300.0  # seconds in which a busy server may let no request through
-CONFIRMING = 32  # samples of the request that settles whether a server returns copies
-RESUME = "Samples drawn so far are kept: run the same command to resume."
+CONFIRMATION_SAMPLES = 32  # samples of the request that settles whether a server returns copies
+RESUME_HINT = "Samples drawn so far are kept: run the same command to resume."
 
 
 class _ProblemError(Exception):
@@ -74,8 +81,8 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
         try:
             values[name] = read(text)
         except (ValueError, KeyError):
-            actual = "" if name == "key" else f"; found {text!r}"  # it may be the key itself
-            raise OffleashError(f"--set {name}= takes {expected}{actual}.") from None
+            found_text = "" if name == "key" else f"; found {text!r}"  # it may be the key itself
+            raise OffleashError(f"--set {name}= takes {expected}{found_text}.") from None
     return replace(Settings(), **values)  # type: ignore[arg-type]
 
 
@@ -95,7 +102,9 @@ class Endpoint:
         """The model. Settings are left out: they say how fast to ask, not what is drawn, so a run may be resumed with
         others."""
         versions = {**self._server_names, **self._profile.notes()}
-        return About("endpoint", f"{safe(self._server.url)}#{self._model}", raw=self._raw, versions=versions)
+        return About(
+            "endpoint", f"{without_credentials(self._server.url)}#{self._model}", raw=self._raw, versions=versions
+        )
 
     @property
     def concurrency(self) -> int:
@@ -155,18 +164,18 @@ class Endpoint:
         choices = self._choices(request, decoding, n, seed)
         if len(choices) > 1 and self._profile.may_be_copies(choices, decoding):
             with self._probing:  # one thread at a time: the others wait for its finding
-                if self._profile.probe() and self._copied(request, decoding, choices[0], seed):
+                if self._profile.probe() and self._returns_copies(request, decoding, choices[0], seed):
                     self._profile.record_copies()
         return choices[:1] if self._profile.copies else choices
 
-    def _copied(self, request: Request, decoding: SamplingParams, choice: Choice, seed: int) -> bool:
+    def _returns_copies(self, request: Request, decoding: SamplingParams, choice: Choice, seed: int) -> bool:
         """Whether the server answers n > 1 with copies of one sample, after n choices were all equal to `choice`."""
         (other, *_) = self._choices(request, decoding, 1, seed_of(seed, "another") >> 1)
         if other.text == choice.text:
             return False  # another seed gives the same text: the model has but one answer
         # chance alone makes two or three samples equal; not this many
-        many = self._choices(request, decoding, CONFIRMING, seed_of(seed, "many") >> 1)
-        return len(many) > 1 and all_equal(many)
+        confirmation = self._choices(request, decoding, CONFIRMATION_SAMPLES, seed_of(seed, "many") >> 1)
+        return len(confirmation) > 1 and all_equal(confirmation)
 
     def _choices(self, request: Request, decoding: SamplingParams, n: int, seed: int) -> tuple[Choice, ...]:
         try:
@@ -230,15 +239,16 @@ class Endpoint:
 
     def _failure(self, error: TryAgainError) -> Exception:
         """What it means that all attempts failed: an error of the draw where no other request would pass either."""
-        where, tries = f"{self._model} at {safe(self._server.url)}", self._settings.tries
+        where, tries = f"{self._model} at {without_credentials(self._server.url)}", self._settings.tries
         if error.cause is Cause.DOWN:
-            return OffleashError(f"{where} could not be reached in {tries} tries: {error}. Is it up? {RESUME}")
+            return OffleashError(f"{where} could not be reached in {tries} tries: {error}. Is it up? {RESUME_HINT}")
         if error.cause is Cause.BUSY:
             waited = self._limiter.waited
             detail = f"refused for {waited:,.0f} seconds" if waited else f"asks to wait {error.wait or 0:,.0f} seconds"
             return OffleashError(
                 f"{where} accepts no more requests for now: {error} ({detail}). Resume later, with a smaller --set "
-                f"concurrency= (now {self._settings.concurrency}) or with --set rate= (requests per minute). {RESUME}"
+                f"concurrency= (now {self._settings.concurrency}) or with --set rate= (requests per minute). "
+                f"{RESUME_HINT}"
             )
         step = ""
         if error.cause in (Cause.SLOW, Cause.LARGE):

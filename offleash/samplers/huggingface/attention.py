@@ -151,7 +151,7 @@ class Prompts:
     @classmethod
     def of(cls, layers: list[Layer], length_G: Tensor, prompt_R: Tensor) -> "Prompts":
         """The prompts of rows; the layout is decided here, once per forward pass and not once per layer."""
-        blocks = _blocks(prompt_R) if len(length_G) > 1 else None
+        blocks = _prompt_blocks(prompt_R) if len(length_G) > 1 else None
         if blocks is not None and len(blocks.prompts) * blocks.block_rows > MAX_PADDING * len(prompt_R):
             blocks = None
         return cls(layers, length_G, prompt_R, int(length_G.max()), blocks)
@@ -209,10 +209,10 @@ def attention(
     if state.windows is not None:
         state.windows[layer] = window if isinstance(window, int) else 0
     window, cap = (window if isinstance(window, int) else 0), (float(cap) if isinstance(cap, float | int) else 0.0)
-    return (_step if query.shape[2] == 1 else _many)(state, layer, query, window, cap), None
+    return (_attend_one_token if query.shape[2] == 1 else _attend_many_tokens)(state, layer, query, window, cap), None
 
 
-def _step(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
+def _attend_one_token(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """One new token per row: scores against the shared prompt and against the row's own tokens, one softmax over both.
 
     The scores of a row are laid side by side, prompt first (L columns), so the softmax is that of ordinary attention:
@@ -232,28 +232,28 @@ def _step(state: AttentionContext, layer: int, query: Tensor, window: int, cap: 
     if cap:
         scores = torch.tanh(scores / cap) * cap
     if state.prompts is not None:
-        _hide(scores[..., :L], state.prompts, state.cached, window)
+        _mask_unused(scores[..., :L], state.prompts, state.cached, window)
     scores[..., L + total :] = -torch.inf  # positions that are there for speed alone, or left by an earlier row
     if window and total > window:
         scores[..., L : L + total - window] = -torch.inf
-    chance = torch.softmax(scores, -1)
-    out = torch.bmm(chance[..., L:].reshape(R * kv_heads, -1, padded), value)
+    attention_weights = torch.softmax(scores, -1)
+    out = torch.bmm(attention_weights[..., L:].reshape(R * kv_heads, -1, padded), value)
     if state.prompts is not None:
-        out += _from_prompts(state.prompts, layer, chance[..., :L])
+        out += _from_prompts(state.prompts, layer, attention_weights[..., :L])
     return out.view(R, 1, heads, width)
 
 
-def _hide(scores: Tensor, prompts: Prompts, cached: int, window: int) -> None:
+def _mask_unused(scores: Tensor, prompts: Prompts, cached: int, window: int) -> None:
     """Mask the padding of shorter prompts, and what lies before the window."""
     if len(prompts.length_G) == 1 and not (window and prompts.longest + cached >= window):
         return
     position_L = torch.arange(prompts.longest, device=scores.device)
     length_R = prompts.length_G[prompts.prompt_R][:, None]
-    hidden_RL = position_L >= length_R
+    masked_RL = position_L >= length_R
     if window:
         # the new token is at position length + cached, and sees the `window` positions that end with its own
-        hidden_RL |= position_L <= length_R + cached - window
-    scores.masked_fill_(hidden_RL[:, None, None, :], -torch.inf)
+        masked_RL |= position_L <= length_R + cached - window
+    scores.masked_fill_(masked_RL[:, None, None, :], -torch.inf)
 
 
 def _to_prompts(prompts: Prompts, layer: int, query: Tensor, R: int) -> Tensor:
@@ -266,31 +266,31 @@ def _to_prompts(prompts: Prompts, layer: int, query: Tensor, R: int) -> Tensor:
     if len(keys) > 1 and prompts.blocks is None:
         own = keys[prompts.prompt_R].view(R * kv_heads, -1, width)
         return torch.bmm(query, own.transpose(1, 2)).view(R, kv_heads, repeats, -1)
-    blocked = _blocked(query.view(R, kv_heads, repeats, width), prompts)
+    blocked = _to_blocks(query.view(R, kv_heads, repeats, width), prompts)
     chosen = (
         keys if prompts.blocks is None or len(prompts.blocks.prompts) == len(keys) else keys[prompts.blocks.prompts]
     )
     scores = blocked @ chosen.transpose(2, 3)
-    return _unblocked(scores, prompts, R, repeats)
+    return _from_blocks(scores, prompts, R, repeats)
 
 
-def _from_prompts(prompts: Prompts, layer: int, chance: Tensor) -> Tensor:
+def _from_prompts(prompts: Prompts, layer: int, attention_weights: Tensor) -> Tensor:
     """The part of the attention's output that comes from the prompts' values: (rows * kv_heads, repeats, width)."""
     values = prompts.layers[layer].values[:, :, : prompts.longest]
-    R, kv_heads, repeats, _ = chance.shape
+    R, kv_heads, repeats, _ = attention_weights.shape
     if len(values) > 1 and prompts.blocks is None:
         own = values[prompts.prompt_R].view(R * kv_heads, prompts.longest, -1)
-        return torch.bmm(chance.reshape(R * kv_heads, repeats, -1), own)
+        return torch.bmm(attention_weights.reshape(R * kv_heads, repeats, -1), own)
     chosen = (
         values
         if prompts.blocks is None or len(prompts.blocks.prompts) == len(values)
         else values[prompts.blocks.prompts]
     )
-    out = _blocked(chance, prompts) @ chosen
-    return _unblocked(out, prompts, R, repeats).reshape(R * kv_heads, repeats, -1)
+    out = _to_blocks(attention_weights, prompts) @ chosen
+    return _from_blocks(out, prompts, R, repeats).reshape(R * kv_heads, repeats, -1)
 
 
-def _blocked(rows: Tensor, prompts: Prompts) -> Tensor:
+def _to_blocks(rows: Tensor, prompts: Prompts) -> Tensor:
     """(rows, kv_heads, repeats, width) as one block per prompt: (prompts, kv_heads, block_rows * repeats, width)."""
     blocks, (R, kv_heads, repeats, width) = prompts.blocks, rows.shape
     if blocks is None:
@@ -301,7 +301,7 @@ def _blocked(rows: Tensor, prompts: Prompts) -> Tensor:
     return padded.view(shape).transpose(1, 2).reshape(shape[0], kv_heads, blocks.block_rows * repeats, width)
 
 
-def _unblocked(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tensor:
+def _from_blocks(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tensor:
     """Blocks back as rows: (rows, kv_heads, repeats, width)."""
     G, kv_heads, _, width = blocked.shape
     rows = blocked.view(G, kv_heads, -1, repeats, width).transpose(1, 2)
@@ -310,21 +310,22 @@ def _unblocked(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tenso
     return rows.reshape(-1, kv_heads, repeats, width)[prompts.blocks.index_R]
 
 
-def _blocks(prompt_R: Tensor) -> Blocks:
+def _prompt_blocks(prompt_R: Tensor) -> Blocks:
     """The layout of rows by their prompts; rows of one prompt keep their order."""
     prompts, block_R, count = torch.unique(prompt_R, return_inverse=True, return_counts=True)
     block_rows = int(count.max())
     order_R = torch.argsort(block_R, stable=True)
     first = torch.cumsum(count, 0) - count
-    within_R = torch.empty_like(block_R)
-    within_R[order_R] = torch.arange(len(block_R), device=block_R.device) - first[block_R[order_R]]
-    return Blocks(prompts, block_R * block_rows + within_R, block_rows)
+    slot_in_block_R = torch.empty_like(block_R)
+    slot_in_block_R[order_R] = torch.arange(len(block_R), device=block_R.device) - first[block_R[order_R]]
+    return Blocks(prompts, block_R * block_rows + slot_in_block_R, block_rows)
 
 
-def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
+def _attend_many_tokens(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """Several new tokens per row, as when a prompt is read: each sees its prompt and the row's tokens up to itself.
 
-    Rare beside `_step` (prompts, and rows that waited for memory), so each row simply takes a copy of its prompt.
+    Rare beside `_attend_one_token` (prompts, and rows that waited for memory), so each row simply takes
+    a copy of its prompt.
     """
     R, heads, new, _ = query.shape
     total = state.cached + new
@@ -350,8 +351,8 @@ def _many(state: AttentionContext, layer: int, query: Tensor, window: int, cap: 
     if cap:  # no fused kernel of torch caps scores
         repeats = heads // key.shape[1]
         scores = torch.tanh(query @ key.repeat_interleave(repeats, 1).transpose(2, 3) / cap) * cap
-        chance = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
-        return (chance @ value.repeat_interleave(repeats, 1)).transpose(1, 2)
+        attention_weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+        return (attention_weights @ value.repeat_interleave(repeats, 1)).transpose(1, 2)
     causal = state.prompts is None and not window and not state.cached
     out = scaled_dot_product_attention(
         query, key, value, None if causal else seen, is_causal=causal, scale=1.0, enable_gqa=heads != key.shape[1]

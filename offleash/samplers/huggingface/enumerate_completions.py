@@ -86,39 +86,41 @@ class PrefixExpansion:
                 self.kept += float(np.exp(leaves.sums_E2[:, 0]).sum())
                 yield leaves
 
-    def _descend(self, front: _Frontier, waiting: deque[_Frontier]) -> Iterator[Leaves]:
+    def _descend(self, frontier: _Frontier, waiting: deque[_Frontier]) -> Iterator[Leaves]:
         """One front to the end of its last completion, depth by depth."""
-        slots = self.network.spare_slots(self.tree.layers, front.rows.depth)
+        slots = self.network.spare_slots(self.tree.layers, frontier.rows.depth)
         cached = 0  # tokens of every row whose keys and values are in its slot
-        front, depth = self._fit(front, slots, waiting), front.rows.depth
-        while len(front.sums_R2):
+        frontier, depth = self._fit(frontier, slots, waiting), frontier.rows.depth
+        while len(frontier.sums_R2):
             last = depth + 1 == self.decoding.max_tokens
-            branches = self._branches(front, slots, cached, last)
-            self.prefixes, self.deepest = self.prefixes + len(front.sums_R2), max(self.deepest, depth)
+            branches = self._branches(frontier, slots, cached, last)
+            self.prefixes, self.deepest = self.prefixes + len(frontier.sums_R2), max(self.deepest, depth)
             if len(branches.row_E):
-                yield Leaves(_paths(front.rows, branches.row_E), branches.sums_E2, FINISHED)
-            stopped, branches = self._split_stopped(front.rows, branches)
+                yield Leaves(_paths(frontier.rows, branches.row_E), branches.sums_E2, FINISHED)
+            stopped, branches = self._split_stopped(frontier.rows, branches)
             if stopped is not None:
                 yield stopped
             if last:
                 if len(branches.row_C):
-                    yield Leaves(_paths(front.rows, branches.row_C, branches.token_C), branches.sums_C2, TRUNCATED)
+                    yield Leaves(_paths(frontier.rows, branches.row_C, branches.token_C), branches.sums_C2, TRUNCATED)
                 return
-            cached, front = depth, self._next(front.rows, branches, slots, waiting)
+            cached, frontier = depth, self._next(frontier.rows, branches, slots, waiting)
             depth += 1
-            settled = self.kept + self.cut
-            self.progress(f"{len(front.sums_R2):,} prefixes of {depth:,} tokens, {settled:.1%} of the mass settled")
+            decided_mass = self.kept + self.cut
+            self.progress(
+                f"{len(frontier.sums_R2):,} prefixes of {depth:,} tokens, {decided_mass:.1%} of the mass settled"
+            )
 
-    def _branches(self, front: _Frontier, slots: Slots, cached: int, last: bool) -> _Branches:
+    def _branches(self, frontier: _Frontier, slots: Slots, cached: int, last: bool) -> _Branches:
         """All rows through the model, as many at a time as fit, and what follows them."""
-        rows, parts = front.rows, []
+        rows, parts = frontier.rows, []
         vocabulary = self.tree.logits_NV.shape[1]
         # half as many cells as when sampling: log-probabilities are held in 64 bits here
         max_rows = max(1, min(self.limits.rows, self.limits.cells // (2 * vocabulary)) // max(1, rows.depth - cached))
-        for start in range(0, len(front.sums_R2), max_rows):
-            stop = min(start + max_rows, len(front.sums_R2))
+        for start in range(0, len(frontier.sums_R2), max_rows):
+            stop = min(start + max_rows, len(frontier.sums_R2))
             logits = self._logits(rows, slots, start, stop, cached)
-            parts.append(self._branch(logits, front.sums_R2[start:stop], start, last))
+            parts.append(self._branch(logits, frontier.sums_R2[start:stop], start, last))
         columns = zip(
             *((part.row_C, part.token_C, part.sums_C2, part.row_E, part.sums_E2) for part in parts), strict=True
         )
@@ -145,7 +147,7 @@ class PrefixExpansion:
         raw_RV = sampled_RV.clone() if self.decoding.plain else _normalised(step.raw_RV) + sums[:, 1:]
         ends = torch.from_numpy(self.ends).to(logits.device)
         # several end tokens are one event: the completion is the same whichever of them is drawn
-        end_R, raw_R = (torch.logsumexp(logprob_RV[:, ends], -1) for logprob_RV in (sampled_RV, raw_RV))
+        end_R, raw_end_R = (torch.logsumexp(logprob_RV[:, ends], -1) for logprob_RV in (sampled_RV, raw_RV))
         sampled_RV[:, ends] = -torch.inf
         keep_RV, keep_R = sampled_RV > math.log(self.floor if last else self.epsilon), end_R > math.log(self.floor)
         self.cut += float(sampled_RV.masked_fill(keep_RV, -torch.inf).exp_().sum() + end_R[~keep_R].exp().sum())
@@ -155,7 +157,7 @@ class PrefixExpansion:
             token.cpu().numpy(),
             torch.stack([sampled_RV[row, token], raw_RV[row, token]], 1).cpu().numpy(),
             np.flatnonzero(keep_R.cpu().numpy()) + start,
-            torch.stack([end_R[keep_R], raw_R[keep_R]], 1).cpu().numpy(),
+            torch.stack([end_R[keep_R], raw_end_R[keep_R]], 1).cpu().numpy(),
         )
 
     def _split_stopped(self, rows: PrefixRows, branches: _Branches) -> tuple[Leaves | None, _Branches]:
@@ -175,7 +177,7 @@ class PrefixExpansion:
         max_rows = self._max_rows(slots, rows.depth + 1)
         row, token, sums = branches.row_C, branches.token_C, branches.sums_C2
         if len(row) > max_rows:
-            waiting.append(_front(_paths(rows, row[max_rows:], token[max_rows:]), sums[max_rows:]))
+            waiting.append(_frontier(_paths(rows, row[max_rows:], token[max_rows:]), sums[max_rows:]))
             row, token, sums = row[:max_rows], token[:max_rows], sums[:max_rows]
         # every child is a "sample" of its own to `advance`: children are distinct, so there is nothing to merge
         children = replace(rows, sample_N=np.arange(len(row)), row_N=row)
@@ -188,15 +190,15 @@ class PrefixExpansion:
         sums_R2[after.row_N] = sums[after.sample_N]
         return _Frontier(after, sums_R2)
 
-    def _fit(self, front: _Frontier, slots: Slots, waiting: deque[_Frontier]) -> _Frontier:
+    def _fit(self, frontier: _Frontier, slots: Slots, waiting: deque[_Frontier]) -> _Frontier:
         """What fits of a front that has waited; the rest keeps waiting."""
-        rows, max_rows = front.rows, self._max_rows(slots, front.rows.depth)
+        rows, max_rows = frontier.rows, self._max_rows(slots, frontier.rows.depth)
         if rows.real > max_rows:
             token_RT = rows.token_RT[: rows.real, : rows.depth]
-            waiting.append(_front(token_RT[max_rows:], front.sums_R2[max_rows:]))
-            front = _front(token_RT[:max_rows], front.sums_R2[:max_rows])
-        slots.reserve(front.rows.real, rows.depth, 0, 0, max_rows)
-        return front
+            waiting.append(_frontier(token_RT[max_rows:], frontier.sums_R2[max_rows:]))
+            frontier = _frontier(token_RT[:max_rows], frontier.sums_R2[:max_rows])
+        slots.reserve(frontier.rows.real, rows.depth, 0, 0, max_rows)
+        return frontier
 
     def _max_rows(self, slots: Slots, depth: int) -> int:
         """Rows of so many tokens whose keys and values fit into memory."""
@@ -215,9 +217,9 @@ def _paths(rows: PrefixRows, row_E: Ints, token_E: Ints | None = None) -> Tokens
     return paths if token_E is None else np.concatenate([paths, token_E[:, None].astype(np.int32)], 1)
 
 
-def _front(token_RT: Tokens, sums_R2: Floats) -> _Frontier:
+def _frontier(token_RT: Tokens, sums_R2: Floats) -> _Frontier:
     """Rows that are known by their tokens alone: copies, since the buffers they come from are written on."""
-    row_R, none = np.arange(len(token_RT)), np.empty(0, np.int64)
+    row_R, no_tokens = np.arange(len(token_RT)), np.empty(0, np.int64)
     tree_R, no_parent_R = np.zeros(len(token_RT), np.int64), np.full(len(token_RT), -1, np.int64)
-    rows = PrefixRows(token_RT.shape[1], row_R, row_R, token_RT.copy(), tree_R, no_parent_R, none, none)
+    rows = PrefixRows(token_RT.shape[1], row_R, row_R, token_RT.copy(), tree_R, no_parent_R, no_tokens, no_tokens)
     return _Frontier(rows, sums_R2.copy())

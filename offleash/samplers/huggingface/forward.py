@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 # How near the engine's logits must be to the model's own, in standard deviations of the logits: well above what
 # rounding makes in either precision, and well below what a wrong mask or position makes.
 TOLERANCE = {torch.float32: 1e-3}
-HALF_TOLERANCE = 5e-2
+HALF_PRECISION_TOLERANCE = 5e-2
 PROMPT_TOKENS = 8192  # in one forward pass over prompts
 
 
@@ -133,16 +133,16 @@ def open_network(model: nn.Module) -> Network:
         model.set_attn_implementation(ATTENTION)
         net = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
-            actual = _self_check(net, tokens)
+            actual_logits = _self_check(net, tokens)
             _compare_windows(text, net)
         except (UnsupportedError, TypeError, KeyError, LookupError, AttributeError, RuntimeError) as error:
             model.set_attn_implementation(before)
             raise UnsupportedError(f"{type(error).__name__}: {error}") from None
     spread = float((expected - expected.mean(-1, keepdim=True)).std())
-    worst = float((actual - expected[-1]).abs().max())
-    if not worst <= TOLERANCE.get(model.dtype, HALF_TOLERANCE) * max(spread, 1e-3):
+    max_difference = float((actual_logits - expected[-1]).abs().max())
+    if not max_difference <= TOLERANCE.get(model.dtype, HALF_PRECISION_TOLERANCE) * max(spread, 1e-3):
         model.set_attn_implementation(before)
-        raise UnsupportedError(f"its logits differ by {worst:.3g} when a prompt is shared")
+        raise UnsupportedError(f"its logits differ by {max_difference:.3g} when a prompt is shared")
     (layers, _), *_ = net.read([tokens[0, :2].tolist()])
     return Network(model, net.layers, device, Slots.like(layers, 0, 0).bytes_per_token)
 
@@ -184,9 +184,9 @@ def _self_check(net: Network, tokens: Tensor) -> Tensor:
         prompts = Prompts.of(
             shared, torch.tensor([start], device=net.device), torch.zeros(2, dtype=torch.long, device=net.device)
         )
-        two = tokens.expand(2, -1)
-        net.run(slots, 0, 2, 0, two[:, start : start + 3], prompts)
+        repeated = tokens.expand(2, -1)
+        net.run(slots, 0, 2, 0, repeated[:, start : start + 3], prompts)
         for position in range(start + 3, 12):
-            logits = net.run(slots, 0, 2, position - start, two[:, position : position + 1], prompts)
+            logits = net.run(slots, 0, 2, position - start, repeated[:, position : position + 1], prompts)
         out.append(logits[1].float())
     return torch.stack(out[1:])

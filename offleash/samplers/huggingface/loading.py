@@ -58,9 +58,9 @@ def settings_of(model: Model) -> dict[str, str]:
     for name, known in choices.items():
         if settings[name] not in known:
             raise unknown(f"value of --set {name}=", settings[name], known)
-    for name, smallest in (("memory", 0.0), ("rows", 1.0)):
+    for name, minimum in (("memory", 0.0), ("rows", 1.0)):
         try:
-            valid = smallest <= float(settings[name]) < 1e9 and float(settings[name]) > 0
+            valid = minimum <= float(settings[name]) < 1e9 and float(settings[name]) > 0
         except ValueError:
             valid = False
         if not valid:
@@ -89,7 +89,7 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
         if model.adapter:
             network = _merge_adapter(network, model.adapter)
         network = network.to(device).eval()
-        ends = _ends(network, tokenizer)
+        ends = _end_token_ids(network, tokenizer)
         # after the ends are read: penalties, suppressed tokens and minimum lengths of the model's file would act
         # inside `generate` and change the distribution
         network.generation_config = transformers.GenerationConfig()
@@ -160,7 +160,7 @@ def _merge_adapter(network: "PreTrainedModel", adapter: str) -> "PreTrainedModel
     return merged
 
 
-def _ends(network: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
+def _end_token_ids(network: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
     """Tokens that end a sample. The generation config comes first: chat models list there the end of a turn beside the
     end of a text, and the tokenizer knows one of them only."""
     ends = getattr(network.generation_config, "eos_token_id", None)

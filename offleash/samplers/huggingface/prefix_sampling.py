@@ -34,7 +34,7 @@ MANY_PROMPTS, SHORT_PROMPT = 8, 32
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 StackedPrompts = tuple[list[Layer], torch.Tensor]  # of several trees in one buffer per layer, and their lengths
-Watch = Callable[[Ints, int, Floats], None]  # samples, their depth, and what their tokens add to the four sums
+OnTokens = Callable[[Ints, int, Floats], None]  # samples, their depth, and what their tokens add to the four sums
 Stops = Callable[[NDArray[np.int32]], NDArray[np.bool_]]  # rows of tokens in, whether a stop text ends each
 
 
@@ -61,7 +61,7 @@ class Walk:
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     node_bytes: int = 0  # that nodes of trees may still take
-    watch: Watch | None = None  # called for every token
+    watch: OnTokens | None = None  # called for every token
     sums_N4: Floats = field(init=False)  # log-probability raw and as sampled, entropy raw and as sampled
 
     inlined: int = field(init=False)  # tokens of the prompt copied into every row's own slot; 0: prompts are shared
@@ -84,14 +84,14 @@ class Walk:
         """One batch of rows to the end of its last sample, one token at a time."""
         prompts = _stack_prompts(self.trees)
         # rows that waited have tokens but no keys and values: their first pass reads all of them
-        read_again = rows.depth > 0
+        append_tokens = rows.depth > 0
         slots = self.network.spare_slots(self.trees[0].layers, self.inlined + rows.depth)
         rows = self._fit(rows, slots, waiting)
         slots.reserve(rows.real, self.inlined + rows.depth, 0, 0, self._max_rows(slots, rows.depth))
         self._inline_prompts(rows, slots, prompts)
         while len(rows.sample_N):
-            token_N, node_R = self._choose_tokens(rows, slots, prompts, 0 if read_again else rows.depth - 1)
-            read_again = False
+            token_N, node_R = self._choose_tokens(rows, slots, prompts, 0 if append_tokens else rows.depth - 1)
+            append_tokens = False
             ends_N, last = np.isin(token_N, self.ends), rows.depth + 1 == self.decoding.max_tokens
             yield from rows.finished(self.trees, token_N, ends_N, rows.depth, FINISHED)
             if last:
@@ -120,10 +120,10 @@ class Walk:
         """Samples at the token limit; those whose stop text is complete with the last token did finish."""
         stopped_E = np.zeros(len(ended.token_ET), np.bool_) if self.stops is None else self.stops(ended.token_ET)
         for flag, finish in ((False, TRUNCATED), (True, FINISHED)):
-            mine_N = stopped_E[ended.sequence_N] == flag
-            if mine_N.any():
+            selected_N = stopped_E[ended.sequence_N] == flag
+            if selected_N.any():
                 yield replace(
-                    ended, sample_N=ended.sample_N[mine_N], sequence_N=ended.sequence_N[mine_N], finish=finish
+                    ended, sample_N=ended.sample_N[selected_N], sequence_N=ended.sequence_N[selected_N], finish=finish
                 )
 
     def _choose_tokens(self, rows: PrefixRows, slots: Slots, prompts: StackedPrompts, cached: int) -> tuple[Ints, Ints]:
@@ -132,21 +132,21 @@ class Walk:
         The logits of a sample's prefix come from a forward pass or from the tree; its own random number chooses.
         """
         token_N, node_R = np.empty(len(rows.sample_N), np.int64), np.full(rows.real, -1, np.int64)
-        number_N = uniform(self.seed_N[rows.sample_N], rows.depth)
+        uniform_number_N = uniform(self.seed_N[rows.sample_N], rows.depth)
         # samples [edge[r], edge[r + 1]) are at row r, since samples are ordered by row
-        edge = np.searchsorted(rows.row_N, np.arange(rows.real + len(rows.node_Q) + 1))
+        row_start = np.searchsorted(rows.row_N, np.arange(rows.real + len(rows.node_Q) + 1))
         rows_per_pass = self.limits.rows // max(1, rows.depth - cached)  # rows that are read again have many tokens
         step = max(1, min(rows_per_pass, self.limits.cells // self.trees[0].logits_NV.shape[1]))
         for start in range(0, rows.real, step):
             stop = min(start + step, rows.real)
             logits = self._forward(rows, slots, prompts, start, stop, cached)
             self._add_nodes(rows, slots, logits, start, stop, node_R)
-            self._choose(rows, logits, slice(edge[start], edge[stop]), start, number_N, token_N)
+            self._choose(rows, logits, slice(row_start[start], row_start[stop]), start, uniform_number_N, token_N)
         for start in range(0, len(rows.node_Q), step):
             part = slice(start, min(start + step, len(rows.node_Q)))
             logits = torch.cat([self.trees[tree].logits(node) for tree, node in rows.nodes(part)])
-            low, high = edge[rows.real + part.start], edge[rows.real + part.stop]
-            self._choose(rows, logits, slice(low, high), rows.real + part.start, number_N, token_N)
+            low, high = row_start[rows.real + part.start], row_start[rows.real + part.stop]
+            self._choose(rows, logits, slice(low, high), rows.real + part.start, uniform_number_N, token_N)
         return token_N, node_R
 
     def _forward(
@@ -161,12 +161,12 @@ class Walk:
         return self.network.run(slots, start, stop, cached, new, Prompts.of(prompts[0], prompts[1], which))
 
     def _choose(
-        self, rows: PrefixRows, logits: torch.Tensor, part: slice, first: int, number_N: Floats, token_N: Ints
+        self, rows: PrefixRows, logits: torch.Tensor, part: slice, first: int, uniform_number_N: Floats, token_N: Ints
     ) -> None:
         """Write the tokens of the samples `part`, whose rows from `first` on have these logits; their sums grow."""
         next_token = distribution(logits, self.decoding)
         row = torch.from_numpy(rows.row_N[part] - first).to(logits.device)
-        token = next_token.choose(row, torch.from_numpy(number_N[part]).to(logits.device))
+        token = next_token.choose(row, torch.from_numpy(uniform_number_N[part]).to(logits.device))
         sums = torch.stack(
             [
                 next_token.raw_RV[row, token],
@@ -245,8 +245,8 @@ def _inlined_tokens(trees: Sequence[Tree]) -> int:
     slot.
     """
     lengths = {len(tree.prompt) for tree in trees}
-    many, short = len(trees) >= MANY_PROMPTS, max(lengths) <= SHORT_PROMPT
-    if not many or len(lengths) > 1 or not short or any(tree.keep for tree in trees):
+    many_prompts, short = len(trees) >= MANY_PROMPTS, max(lengths) <= SHORT_PROMPT
+    if not many_prompts or len(lengths) > 1 or not short or any(tree.keep for tree in trees):
         return 0
     return lengths.pop()
 
@@ -290,16 +290,18 @@ class NextTokenDistribution:
         the other samples on that row choose. Tokens of probability 0 are never chosen, since their part is empty.
         """
         R, V = self.sampled_RV.shape
-        edge_RV = self.sampled_RV.exp().double().cumsum_(-1)
-        if not torch.isfinite(edge_RV[:, -1]).all():
+        cumulative_RV = self.sampled_RV.exp().double().cumsum_(-1)
+        if not torch.isfinite(cumulative_RV[:, -1]).all():
             raise OffleashError(
                 "The model returned NaN probabilities: its weights are damaged, or its precision is too low. "
                 "Try --set dtype=float32."
             )
-        edge_RV /= edge_RV[:, -1:].clone()  # the last edge is exactly 1, whatever the probabilities round to
+        cumulative_RV /= cumulative_RV[
+            :, -1:
+        ].clone()  # the last edge is exactly 1, whatever the probabilities round to
         # row r is moved to [r, r + 1): the edges of all rows are one sorted line, and one search serves all samples
-        edge_RV += torch.arange(R, dtype=torch.float64, device=edge_RV.device)[:, None]
-        index_N = torch.searchsorted(edge_RV.view(-1), uniform_N.clamp_max(LARGEST) + row_N, right=True)
+        cumulative_RV += torch.arange(R, dtype=torch.float64, device=cumulative_RV.device)[:, None]
+        index_N = torch.searchsorted(cumulative_RV.view(-1), uniform_N.clamp_max(LARGEST) + row_N, right=True)
         return index_N - row_N * V
 
 
@@ -328,15 +330,17 @@ def _truncate(raw_RV: Tensor, decoding: SamplingParams) -> Tensor:
         return torch.full_like(raw_RV, -torch.inf).scatter_(-1, best_R, 0.0)
     scaled_RV = raw_RV / decoding.temperature
     if 0 < decoding.top_k < scaled_RV.shape[-1]:
-        least_R = scaled_RV.topk(decoding.top_k, -1).values[:, -1:]  # ties with the k-th all stay, as in transformers
-        scaled_RV = scaled_RV.masked_fill(scaled_RV < least_R, -torch.inf)
+        min_logit_R = scaled_RV.topk(decoding.top_k, -1).values[
+            :, -1:
+        ]  # ties with the k-th all stay, as in transformers
+        scaled_RV = scaled_RV.masked_fill(scaled_RV < min_logit_R, -torch.inf)
     if decoding.top_p < 1:
         chance_RV = torch.softmax(scaled_RV, -1)
         scaled_RV = scaled_RV.masked_fill(chance_RV < _smallest_kept(chance_RV, decoding.top_p), -torch.inf)
     if decoding.min_p > 0:
         chance_RV = torch.softmax(scaled_RV, -1)
-        floor_R = decoding.min_p * chance_RV.max(-1, keepdim=True).values
-        scaled_RV = scaled_RV.masked_fill(chance_RV < floor_R, -torch.inf)
+        min_p_R = decoding.min_p * chance_RV.max(-1, keepdim=True).values
+        scaled_RV = scaled_RV.masked_fill(chance_RV < min_p_R, -torch.inf)
     return scaled_RV
 
 

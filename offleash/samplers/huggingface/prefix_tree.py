@@ -100,12 +100,12 @@ class Tree:
         capacity = len(self.parent_N)
         if nodes <= capacity:
             return
-        larger = max(nodes, 2 * capacity, 64)
-        unused = np.full(larger - capacity, -1, np.int64)
+        new_capacity = max(nodes, 2 * capacity, 64)
+        unused = np.full(new_capacity - capacity, -1, np.int64)
         self.parent_N, self.token_N = np.concatenate([self.parent_N, unused]), np.concatenate([self.token_N, unused])
-        self.logits_NV = _enlarge(self.logits_NV, larger)
-        self.keys_N = [_enlarge(keys, larger) for keys in self.keys_N]
-        self.values_N = [_enlarge(values, larger) for values in self.values_N]
+        self.logits_NV = _enlarge(self.logits_NV, new_capacity)
+        self.keys_N = [_enlarge(keys, new_capacity) for keys in self.keys_N]
+        self.values_N = [_enlarge(values, new_capacity) for values in self.values_N]
 
 
 def _enlarge(buffer: Tensor, rows: int) -> Tensor:
@@ -194,7 +194,7 @@ class PrefixRows:
         Nodes cost no slot, so they always stay.
         """
         low, high = np.searchsorted(self.row_N, [max_rows, self.real])
-        stay = PrefixRows(
+        remaining = PrefixRows(
             depth=self.depth,
             sample_N=np.concatenate([self.sample_N[:low], self.sample_N[high:]]),
             row_N=np.concatenate([self.row_N[:low], self.row_N[high:] - self.real + max_rows]),
@@ -204,7 +204,7 @@ class PrefixRows:
             tree_Q=self.tree_Q,
             node_Q=self.node_Q,
         )
-        none = np.empty(0, np.int64)
+        no_ids = np.empty(0, np.int64)
         later = PrefixRows(
             depth=self.depth,
             sample_N=self.sample_N[low:high],
@@ -212,10 +212,10 @@ class PrefixRows:
             token_RT=self.token_RT[max_rows : self.real, : self.depth].copy(),
             tree_R=self.tree_R[max_rows:],
             parent_R=self.parent_R[max_rows:],
-            tree_Q=none,
-            node_Q=none,
+            tree_Q=no_ids,
+            node_Q=no_ids,
         )
-        return stay, later
+        return remaining, later
 
     def _paths(self, trees: Sequence[Tree], row_E: Ints) -> Tokens:
         """The tokens of rows, which must be ordered: real rows first, then nodes by tree, as the result is."""
@@ -241,9 +241,9 @@ def root_rows(tree_N: Ints) -> PrefixRows:
     """All samples at the roots of their trees."""
     order = np.argsort(tree_N, kind="stable")
     tree_Q, row_N = np.unique(tree_N[order], return_inverse=True)
-    none = np.empty(0, np.int64)
+    no_ids = np.empty(0, np.int64)
     tokens = np.empty((0, 16), np.int32)
-    return PrefixRows(0, order, row_N, tokens, none, none, tree_Q, np.full(len(tree_Q), ROOT, np.int64))
+    return PrefixRows(0, order, row_N, tokens, no_ids, no_ids, tree_Q, np.full(len(tree_Q), ROOT, np.int64))
 
 
 def advance(
@@ -272,35 +272,42 @@ def advance(
         row_C, token_C, child_N = row_N, token_N, np.arange(len(row_N))
     real = int(np.searchsorted(row_C, rows.real))  # children of real rows come first
     node_C, tree_C = rows.node_Q[row_C[real:] - rows.real], rows.tree_Q[row_C[real:] - rows.real]
-    known_C = _children(trees, tree_C, node_C, token_C[real:]) if merge else np.full(len(node_C), -1, np.int64)
-    enters_C = known_C < 0
-    slot_C, source, target = _assign_slots(row_C[:real], int(enters_C.sum()))
+    known_child_C = _children(trees, tree_C, node_C, token_C[real:]) if merge else np.full(len(node_C), -1, np.int64)
+    is_new_C = known_child_C < 0
+    slot_C, source, target = _assign_slots(row_C[:real], int(is_new_C.sum()))
     entering_slots = slot_C[real:]
     # where each child goes: its slot, or its index among the nodes, which are numbered after the real rows
     index_C = np.empty(len(row_C), np.int64)
     index_C[:real] = slot_C[:real]
-    index_C[real:][enters_C] = entering_slots
-    index_C[real:][~enters_C] = len(slot_C) + np.arange(int((~enters_C).sum()))
+    index_C[real:][is_new_C] = entering_slots
+    index_C[real:][~is_new_C] = len(slot_C) + np.arange(int((~is_new_C).sum()))
     tree_R, parent_R = np.empty(len(slot_C), np.int64), np.empty(len(slot_C), np.int64)
-    tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real]], tree_C[enters_C]])
+    tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real]], tree_C[is_new_C]])
     # a row continues its tree only where the tree is kept for later samples; elsewhere its nodes would never be read
-    keeps = np.array([tree.keep for tree in trees])
-    parents = np.where(keeps[tree_C[enters_C]], node_C[enters_C], -1)
+    keep_tree = np.array([tree.keep for tree in trees])
+    parents = np.where(keep_tree[tree_C[is_new_C]], node_C[is_new_C], -1)
     parent_R[slot_C] = np.concatenate([node_R[row_C[:real]], parents])
     # tokens follow their rows as keys and values do; numpy reads the whole right side before it writes
     tokens = _enlarge_tokens(rows.token_RT, len(slot_C), rows.depth)
     tokens[target, : rows.depth] = tokens[source, : rows.depth]
     from_tree = []
-    for number in np.unique(tree_C[enters_C]):
-        mine = tree_C[enters_C] == number
-        path = trees[number].path(node_C[enters_C][mine], rows.depth)
+    for number in np.unique(tree_C[is_new_C]):
+        mine = tree_C[is_new_C] == number
+        path = trees[number].path(node_C[is_new_C][mine], rows.depth)
         tokens[entering_slots[mine], : rows.depth] = trees[number].token_N[path]
         from_tree.append((int(number), entering_slots[mine], path))
-    tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][enters_C]])
+    tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][is_new_C]])
     row_N = index_C[child_N]
     order = np.argsort(row_N, kind="stable")
     after = PrefixRows(
-        rows.depth + 1, sample_N[order], row_N[order], tokens, tree_R, parent_R, tree_C[~enters_C], known_C[~enters_C]
+        rows.depth + 1,
+        sample_N[order],
+        row_N[order],
+        tokens,
+        tree_R,
+        parent_R,
+        tree_C[~is_new_C],
+        known_child_C[~is_new_C],
     )
     return after, Moves(source, target, from_tree)
 
@@ -328,16 +335,16 @@ def _assign_slots(row_C: Ints, entering: int) -> tuple[Ints, Ints, Ints]:
         entering: rows that come out of trees.
     """
     rows = len(row_C) + entering
-    stays_C = (np.diff(row_C, prepend=-1) != 0) & (row_C < rows)
+    in_place_C = (np.diff(row_C, prepend=-1) != 0) & (row_C < rows)
     free = np.ones(rows, np.bool_)
-    free[row_C[stays_C]] = False
-    holes = np.flatnonzero(free)
+    free[row_C[in_place_C]] = False
+    free_slots = np.flatnonzero(free)
     slot_C = np.empty(rows, np.int64)
-    slot_C[: len(row_C)][stays_C] = row_C[stays_C]
-    moved = int((~stays_C).sum())
-    slot_C[: len(row_C)][~stays_C] = holes[:moved]
-    slot_C[len(row_C) :] = holes[moved:]
-    return slot_C, row_C[~stays_C], holes[:moved]
+    slot_C[: len(row_C)][in_place_C] = row_C[in_place_C]
+    moved_count = int((~in_place_C).sum())
+    slot_C[: len(row_C)][~in_place_C] = free_slots[:moved_count]
+    slot_C[len(row_C) :] = free_slots[moved_count:]
+    return slot_C, row_C[~in_place_C], free_slots[:moved_count]
 
 
 def _enlarge_tokens(token_RT: Tokens, rows: int, depth: int) -> Tokens:
@@ -345,6 +352,6 @@ def _enlarge_tokens(token_RT: Tokens, rows: int, depth: int) -> Tokens:
     capacity, width = token_RT.shape
     if rows <= capacity and depth < width:
         return token_RT
-    larger = np.empty((max(rows, capacity), width if depth < width else 2 * width), np.int32)
-    larger[:capacity, :width] = token_RT
-    return larger
+    new_capacity = np.empty((max(rows, capacity), width if depth < width else 2 * width), np.int32)
+    new_capacity[:capacity, :width] = token_RT
+    return new_capacity

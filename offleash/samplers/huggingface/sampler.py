@@ -80,11 +80,11 @@ class HuggingFace:
         of this one, since a call with few samples says little about a large one.
         """
         started = time.monotonic()
-        for wave, limited in self._waves(requests, decoding):
+        for wave, wave_decoding in self._waves(requests, decoding):
             if isinstance(wave, SampleChunk):
                 yield wave
             else:
-                yield from self._draw_wave(wave, limited)
+                yield from self._draw_wave(wave, wave_decoding)
         seconds, samples = max(time.monotonic() - started, 1e-3), sum(request.size for request in requests)
         least, most = min(64, self.batch_size), min(MAX_SAMPLES, 4 * self.batch_size)
         self.batch_size = int(np.clip(samples * CALL_SECONDS / seconds, least, most))
@@ -105,7 +105,7 @@ class HuggingFace:
 
         A walk has one token limit, so prompts near the end of the context are drawn apart from the others.
         """
-        by_limit: dict[int, Wave] = {}
+        waves_by_limit: dict[int, Wave] = {}
         for request in requests:
             tokens, error = self.prompt_encoder.encode(request)
             left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
@@ -114,8 +114,8 @@ class HuggingFace:
             if error:
                 yield SampleChunk(request, error=error), decoding
             else:
-                by_limit.setdefault(min(left, decoding.max_tokens), []).append((request, tokens))
-        for max_tokens, encoded in by_limit.items():
+                waves_by_limit.setdefault(min(left, decoding.max_tokens), []).append((request, tokens))
+        for max_tokens, encoded in waves_by_limit.items():
             wave: Wave = []
             for pair in encoded:
                 if wave and not self._fits([*wave, pair], max_tokens):
@@ -163,15 +163,19 @@ class HuggingFace:
         for request, _ in wave:
             self._trees[request.problem].keep = request.more_expected and self.limits.merge
         trees, token_bytes = [self._trees[problem] for problem in numbers], self.network.bytes_per_token
-        spare = self.limits.memory - sum(tree.bytes(token_bytes) for tree in self._trees.values())
+        free_bytes = self.limits.memory - sum(tree.bytes(token_bytes) for tree in self._trees.values())
         for problem in [problem for problem in self._trees if problem not in numbers]:
-            if spare < self.limits.memory // 2:  # the problems of this wave come first; the oldest trees go first
-                spare += self._trees.pop(problem).bytes(token_bytes)
+            if free_bytes < self.limits.memory // 2:  # the problems of this wave come first; the oldest trees go first
+                free_bytes += self._trees.pop(problem).bytes(token_bytes)
         for request, _ in wave:
             if not request.more_expected:
                 self._trees.pop(request.problem, None)
         sizes = [request.size for request, _ in wave]
-        return trees, np.repeat([numbers[request.problem] for request, _ in wave], sizes), spare // 2  # buffers double
+        return (
+            trees,
+            np.repeat([numbers[request.problem] for request, _ in wave], sizes),
+            free_bytes // 2,
+        )  # buffers double
 
 
 @dataclass

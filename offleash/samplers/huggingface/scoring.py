@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offleash.data.scores import Sums, Trace
+from offleash.data.scores import ScoredSample, Trace
 from offleash.render.escape import valid_utf8
 from offleash.samplers.huggingface.attention import Layer, Prompts, Slots
 from offleash.samplers.huggingface.forward import Network
@@ -29,9 +29,9 @@ from offleash.samplers.sampler import About, Request, Sampler, SamplingParams
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-END = -1  # a placeholder for the end of a text, whichever of the model's end tokens it is
-PIECE = 256  # tokens of a row in one forward pass: longer pieces are no faster
-SHARE = 4  # quarters of the memory: prompts may take one (two while they are stacked), rows two
+END_PLACEHOLDER = -1  # a placeholder for the end of a text, whichever of the model's end tokens it is
+TOKENS_PER_PASS = 256  # tokens of a row in one forward pass: longer pieces are no faster
+MEMORY_QUARTERS = 4  # quarters of the memory: prompts may take one (two while they are stacked), rows two
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TargetText:
 
     trace_row: int  # the row of its sums
     prompt: int  # the number of the prompt
-    token_T: Ints  # at least one; END can only be the last
+    token_T: Ints  # at least one; END_PLACEHOLDER can only be the last
     start: int = 0  # tokens of the text before these, where it is read in windows
 
     @property
@@ -62,7 +62,7 @@ class ScoreSums:
 
     def add(self, logits_MV: Tensor, token_M: Ints, trace_M: Ints, at_M: Ints) -> None:
         """Score M tokens by the logits before them: token number `at` of the text `trace`."""
-        step = max(1, self.cells // SHARE // logits_MV.shape[1])  # sorting for top-p takes several copies
+        step = max(1, self.cells // MEMORY_QUARTERS // logits_MV.shape[1])  # sorting for top-p takes several copies
         for start in range(0, len(token_M), step):
             part = slice(start, start + step)
             next_token = distribution(logits_MV[part], self.decoding)
@@ -78,13 +78,13 @@ class ScoreSums:
             self.entropy_F[self.offset_N[trace_M[part]] + at_M[part]] = added_M4[:, 1]
 
     def _token_logprob(self, logprob_RV: Tensor, token_R: Tensor) -> Tensor:
-        """Log-probability of one token per row; END has the probability of all the model's end tokens together, since
-        a text does not say which of them ended it."""
+        """Log-probability of one token per row; END_PLACEHOLDER has the probability of all end tokens together,
+        since a text does not say which of them ended it."""
         row = torch.arange(len(token_R), device=token_R.device)
         logprob_R = logprob_RV[row, token_R.clamp(min=0)]
-        if not self.ends or not bool((token_R == END).any()):
+        if not self.ends or not bool((token_R == END_PLACEHOLDER).any()):
             return logprob_R
-        return torch.where(token_R == END, logprob_RV[:, list(self.ends)].logsumexp(-1), logprob_R)
+        return torch.where(token_R == END_PLACEHOLDER, logprob_RV[:, list(self.ends)].logsumexp(-1), logprob_R)
 
 
 def score_targets(
@@ -119,8 +119,8 @@ def score_targets(
             part = slice(start, start + max(1, limits.cells // shape.vocabulary))
             rows = torch.from_numpy(row_N[part]).to(network.device)
             sums.add(logits_GV[rows], first_N[part], trace_N[part], start_N[part])
-        longer = [(target, row) for target, row in zip(texts, row_N.tolist(), strict=True) if target.length > 1]
-        for batch, piece in _batches(longer, [len(prompts[prompt]) for prompt in wave], limits, context, shape):
+        continued = [(target, row) for target, row in zip(texts, row_N.tolist(), strict=True) if target.length > 1]
+        for batch, piece in _batches(continued, [len(prompts[prompt]) for prompt in wave], limits, context, shape):
             _score_batch(network, stacked, length_G, batch, piece, sums)
 
 
@@ -135,11 +135,11 @@ class _Shape:
 
     def positions(self, cells: int, seen: int) -> int:
         """New tokens in a pass, bounded by their logits and by one layer's attention scores over `seen` tokens."""
-        return max(1, min(cells // self.vocabulary, SHARE * cells // (self.heads * seen)))
+        return max(1, min(cells // self.vocabulary, MEMORY_QUARTERS * cells // (self.heads * seen)))
 
     def rows(self, memory: int, own: int, seen: int) -> int:
         """Rows whose keys and values fit, with the copies that one layer at a time makes of all it sees."""
-        return max(1, memory // SHARE * 2 // (self.bytes_per_token * (own + 3 * seen // self.layers + 1)))
+        return max(1, memory // MEMORY_QUARTERS * 2 // (self.bytes_per_token * (own + 3 * seen // self.layers + 1)))
 
 
 def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: WalkLimits, shape: _Shape) -> Iterator[list[int]]:
@@ -147,7 +147,7 @@ def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: WalkLimits, 
     wave: list[int] = []
     for prompt in sorted(wanted, key=lambda number: len(prompts[number])):
         size = (len(wave) + 1) * len(prompts[prompt]) * shape.bytes_per_token
-        if wave and (size > limits.memory // SHARE or (len(wave) + 1) * shape.vocabulary > limits.cells):
+        if wave and (size > limits.memory // MEMORY_QUARTERS or (len(wave) + 1) * shape.vocabulary > limits.cells):
             yield wave
             wave = []
         wave.append(prompt)
@@ -167,7 +167,7 @@ def _batches(
     while ordered:
         own, prompt = ordered[0][0].length - 1, max(prompt_G)
         positions = shape.positions(limits.cells, own + prompt)
-        piece = min(own, PIECE, positions)
+        piece = min(own, TOKENS_PER_PASS, positions)
         max_rows = min(limits.rows, positions // piece, shape.rows(limits.memory, own, own + prompt))
         batch: list[tuple[TargetText, int]] = []
         longest = 0
@@ -199,7 +199,8 @@ def _score_batch(
     slots = Slots.like(stacked, len(batch), int(length_R[0]))
     for cached in range(0, int(length_R[0]), piece):
         rows, stop = int((length_R > cached).sum()), min(cached + piece, int(length_R[0]))
-        # END is no token of the model: as the last of its row it is padding here, whose logits are dropped below
+        # END_PLACEHOLDER is no token of the model: as the last of its row it is padding here, whose logits are
+        # dropped below
         new = torch.from_numpy(np.maximum(token_RT[:rows, cached:stop], 0)).to(network.device)
         prompts = Prompts.of(stacked, length_G, prompt_R[:rows])
         logits = network.run(slots, 0, rows, cached, new, prompts, every=True)
@@ -243,7 +244,7 @@ LOGITS_TO_KEEP = "logits_to_keep"  # an argument of `forward` in most models: lo
 class TextScore:
     """The score of a text: its sums, and the entropy of each of its tokens (none where it has no sums)."""
 
-    sums: Sums
+    sums: ScoredSample
     entropy_T: NDArray[np.float32]  # by the model's own distribution
 
 
@@ -272,7 +273,7 @@ class Scorer:
         """Free the model."""
         self.sampler.close()
 
-    def score(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[Sums]:
+    def score(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[ScoredSample]:
         """The sums of every trace, in their order; equal traces are read once."""
         return [score.sums for score in self.read(traces, decoding)]
 
@@ -314,7 +315,7 @@ class Scorer:
 
     def _encode_texts(self, traces: list[Trace]) -> list[Ints]:
         """Tokens of the texts alone, never merged with the prompt's: the boundary is where the model began to write."""
-        ending, texts = ([END] if self.sampler.loaded.ends else []), []
+        ending, texts = ([END_PLACEHOLDER] if self.sampler.loaded.ends else []), []
         for part in _parts(traces):
             encoded = self.sampler.loaded.tokenizer(
                 [valid_utf8(trace.text) for trace in part],
@@ -359,9 +360,11 @@ class Scorer:
         token_RT = np.zeros((len(batch), stop), np.int64)
         for row, target in enumerate(batch):
             token_RT[row, : target.length] = target.token_T[:stop]
-        head = np.tile(np.array(prompt, np.int64), (len(batch), 1))
+        prompt_rows = np.tile(np.array(prompt, np.int64), (len(batch), 1))
         # rows are padded behind their end, where a causal model cannot see it from the tokens that count
-        read = torch.from_numpy(np.maximum(np.concatenate([head, token_RT[:, : stop - 1]], 1), 0)).to(model.device)
+        read = torch.from_numpy(np.maximum(np.concatenate([prompt_rows, token_RT[:, : stop - 1]], 1), 0)).to(
+            model.device
+        )
         keep = {LOGITS_TO_KEEP: stop - start} if LOGITS_TO_KEEP in signature(model.forward).parameters else {}
         with torch.inference_mode():
             logits = model(input_ids=read, attention_mask=torch.ones_like(read), use_cache=False, **keep).logits
@@ -393,9 +396,9 @@ def _text_score(
     if not error and np.isnan(sums).any():
         error = "the model returned NaN; try --set dtype=float32"
     if error:
-        return TextScore(Sums(tokens, reason=error), entropy_T[:0])
+        return TextScore(ScoredSample(tokens, reason=error), entropy_T[:0])
     raw, entropy_raw, sampled, entropy_sampled = sums.tolist()
-    return TextScore(Sums(tokens, raw, entropy_raw, sampled, entropy_sampled, max(window_count, 1)), entropy_T)
+    return TextScore(ScoredSample(tokens, raw, entropy_raw, sampled, entropy_sampled, max(window_count, 1)), entropy_T)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from offleash.errors import OffleashError
 
 WORKER = Path(__file__).parent / "worker.py"
 GRACE = 10.0  # seconds for the engine to shut down and remove its shared memory
-CLEANUP = 3.0  # seconds for the resource tracker to remove the shared memory of processes that were killed
+CLEANUP_SECONDS = 3.0  # seconds for the resource tracker to remove the shared memory of processes that were killed
 INSTALL = (
     "Create an environment for it (python -m venv vllm-env; vllm-env/bin/pip install vllm) and name its Python: "
     "--set python=vllm-env/bin/python, or OFFLEASH_VLLM_PYTHON in the environment."
@@ -69,7 +69,7 @@ class WorkerProcess:
             self._log.close()
             raise OffleashError(f"{python} cannot be run ({error.strerror}). {INSTALL}") from None
         self._python = python
-        self._partial = b""  # the beginning of a line whose end has not come yet
+        self._partial_line = b""  # the beginning of a line whose end has not come yet
         self._number = 0  # of the last command
         self._inbox: dict[int, deque[Reply]] = {0: deque()}  # replies that were read and not yet received, by command
         self._lock = threading.RLock()
@@ -153,18 +153,18 @@ class WorkerProcess:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
-            raise self._death() from None
+            raise self._exit_error() from None
 
     def _read(self, deadline: float | None) -> None:
         """Read what the worker has written, if anything comes within half a second, into the inboxes."""
         self._check_open()
         assert self._process.stdout
         descriptor = self._process.stdout.fileno()
-        dead = self._process.poll() is not None  # before `select`: what is readable after it is all there will be
-        if not select.select([descriptor], [], [], 0.0 if dead else 0.5)[0]:
+        has_exited = self._process.poll() is not None  # before `select`: what is readable after it is all there will be
+        if not select.select([descriptor], [], [], 0.0 if has_exited else 0.5)[0]:
             # without end of file: a process of the engine may hold the pipe open after the worker has died
-            if dead:
-                raise self._death()
+            if has_exited:
+                raise self._exit_error()
             if deadline is not None and time.monotonic() > deadline:
                 raise OffleashError(
                     f"vLLM was not ready in time. Allow more with --set start=SECONDS.{self._log_end()}"
@@ -172,8 +172,8 @@ class WorkerProcess:
             return
         data = os.read(descriptor, 1 << 20)
         if not data:
-            raise self._death()
-        *lines, self._partial = (self._partial + data).split(b"\n")
+            raise self._exit_error()
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             reply: Reply = json.loads(line)
             if (inbox := self._inbox.get(int(reply["to"]))) is not None:
@@ -183,7 +183,7 @@ class WorkerProcess:
         if self._closed:
             raise OffleashError("The vLLM engine is closed. Open the model again.")
 
-    def _death(self) -> OffleashError:
+    def _exit_error(self) -> OffleashError:
         """The error for a worker that has died; what it started is killed."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
@@ -221,15 +221,15 @@ def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
     """Kill the worker and all that it started; not from a fork of its parent, which has a copy of this finalizer.
 
     Python's resource tracker is spared: it removes the shared memory that the killed processes left, and then ends by
-    itself. Only if it has not after `CLEANUP` seconds is the whole group killed.
+    itself. Only if it has not after `CLEANUP_SECONDS` seconds is the whole group killed.
     """
     if os.getpid() != owner:
         return
-    for pid in _group(process.pid):
+    for pid in _group_pids(process.pid):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     process.poll()
-    deadline = time.monotonic() + CLEANUP
+    deadline = time.monotonic() + CLEANUP_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline and Path("/proc").is_dir():
             os.killpg(process.pid, 0)  # sends nothing: raises ProcessLookupError once the group is empty
@@ -239,7 +239,7 @@ def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
     process.wait()
 
 
-def _group(group: int) -> list[int]:
+def _group_pids(group: int) -> list[int]:
     """Processes of a group without the resource tracker; empty where there is no /proc to list them."""
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):

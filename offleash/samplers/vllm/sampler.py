@@ -17,16 +17,16 @@ from offleash.samplers.sampler import About, Request, Sample, SampleChunk, Sampl
 from offleash.samplers.seeds import sample_seeds
 from offleash.samplers.vllm.process import Reply, WorkerProcess
 
-START = "1800"  # seconds for the engine to load a model
-OURS = {"python", "start", "cpu_kvcache_space"}  # settings that are no options of the engine
-TAKEN = {  # options that are set elsewhere, or that would change what a sample is
+START_SECONDS = "1800"  # seconds for the engine to load a model
+OWN_SETTINGS = {"python", "start", "cpu_kvcache_space"}  # settings that are no options of the engine
+RESERVED_OPTIONS = {  # options that are set elsewhere, or that would change what a sample is
     "model": "name it after the prefix, vllm:PATH",
     "revision": "write vllm:NAME@REVISION",
     "enable_lora": "write vllm:PATH+ADAPTER",
     "logprobs_mode": "log-probabilities are stored under the model's own distribution, raw_logprobs",
     "skip_tokenizer_init": "samples are stored as text",
 }
-PLACEMENT = {  # where and how fast a model runs, not which model: free to change when a run is resumed
+PLACEMENT_OPTIONS = {  # where and how fast a model runs, not which model: free to change when a run is resumed
     *("tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend", "gpu_memory_utilization"),
     *("kv_cache_memory_bytes", "swap_space", "cpu_offload_gb", "max_num_seqs", "max_num_batched_tokens"),
     *("enforce_eager", "enable_prefix_caching", "disable_log_stats", "download_dir"),
@@ -37,12 +37,12 @@ def open_sampler(model: Model) -> "VllmSampler":
     """Start the engine. Settings: python, start (seconds), cpu_kvcache_space (GiB), and every option of the engine."""
     path = _path(model.name, "config.json", "params.json")
     adapter = _path(model.adapter, "adapter_config.json") if model.adapter else ""
-    for name, step in TAKEN.items():
+    for name, step in RESERVED_OPTIONS.items():
         if name in model.settings:
             raise OffleashError(f"{name} cannot be set for vllm: {step}.")
-    seconds = _number("start", model.settings.get("start", START))
+    seconds = _number("start", model.settings.get("start", START_SECONDS))
     environment = _environment(model)
-    options = {name: _value(text) for name, text in model.settings.items() if name not in OURS}
+    options = {name: _value(text) for name, text in model.settings.items() if name not in OWN_SETTINGS}
     process = WorkerProcess(_python(model), environment)
     command = {"model": path, "revision": model.revision, "adapter": adapter, "raw": model.raw, "options": options}
     try:
@@ -69,7 +69,9 @@ class VllmSampler:
             adapter=model.adapter,
             fingerprint=" ".join(filter(None, map(fingerprint, filter(None, (model.name, model.adapter))))),
             raw=model.raw,
-            settings={name: text for name, text in model.settings.items() if name not in OURS | PLACEMENT},
+            settings={
+                name: text for name, text in model.settings.items() if name not in OWN_SETTINGS | PLACEMENT_OPTIONS
+            },
             versions={"vllm": version},
         )
 

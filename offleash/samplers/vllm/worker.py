@@ -24,8 +24,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-MAX_OPEN = 4096  # samples of unfinished requests, whose texts the parent holds until the last sample of the request
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # values of max_lora_rank that vLLM accepts
+MAX_OPEN_SAMPLES = (
+    4096  # samples of unfinished requests, whose texts the parent holds until the last sample of the request
+)
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # values of max_lora_rank that vLLM accepts
 GRACE = 10.0  # seconds for the engine to end by itself
 
 
@@ -169,18 +171,18 @@ class Call:
 
     def step(self) -> bool:
         """Fill the engine, run it one step, and pass on the samples that ended; whether there is more to do."""
-        self._feed()
+        self._add_requests()
         if self.running:
             for output in self.engine.llm.llm_engine.step():
                 if output.finished:
-                    self._pass_on(output)
+                    self._send_output(output)
         return bool(self.running or self.waiting or self.next < len(self.requests))
 
     def abandon(self) -> None:
         """Stop the samples that are running; those that wait are dropped with this object."""
         self.engine.llm.llm_engine.abort_request(list(self.running))
 
-    def _feed(self) -> None:
+    def _add_requests(self) -> None:
         """Keep twice as many samples in the engine as run at a time, so that its scheduler never waits for us."""
         while len(self.running) < 2 * self.engine.max_running:
             if self.waiting:
@@ -194,7 +196,7 @@ class Call:
             return False
         request, number = self.requests[self.next], self.next
         size, held = len(request["seeds"]), sum(len(self.requests[unfinished]["seeds"]) for unfinished in self.left)
-        if held and held + size > max(MAX_OPEN, 4 * self.engine.max_running):
+        if held and held + size > max(MAX_OPEN_SAMPLES, 4 * self.engine.max_running):
             return False
         self.next += 1
         try:
@@ -207,7 +209,7 @@ class Call:
         return True
 
     def _add(self, request: int, sample: int, inputs: Any) -> None:
-        """Give one sample to the engine, under a name that `_pass_on` takes apart."""
+        """Give one sample to the engine, under a name that `_send_output` takes apart."""
         name = f"{self.number}-{request}-{sample}"
         parameters = self.engine.parameters(self.decoding, self.requests[request]["seeds"][sample])
         try:
@@ -219,7 +221,7 @@ class Call:
         else:
             self.running.add(name)
 
-    def _pass_on(self, output: Any) -> None:
+    def _send_output(self, output: Any) -> None:
         """Reply with a sample that ended; a finish reason other than an end or the limit fails its request."""
         self.running.discard(output.request_id)
         request, sample = (int(part) for part in output.request_id.split("-")[1:])
@@ -296,7 +298,7 @@ def _adapter(name: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
     folder = Path(name if Path(name).is_dir() else snapshot_download(name))
     rank = int(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
-    max_rank = next((allowed for allowed in RANKS if allowed >= rank), rank)
+    max_rank = next((allowed for allowed in LORA_RANKS if allowed >= rank), rank)
     return {"enable_lora": True, "max_lora_rank": max_rank, **options}, LoRARequest("adapter", 1, str(folder))
 
 

@@ -144,8 +144,8 @@ def test_a_problem_that_cannot_be_asked_is_told_and_the_others_are_certified(
     )
     done = certified(tmp_path / "cert", sampler, long)
     assert (done.problems, done.certified) == (4, 3)
-    assert list(done.troubles) == ["p1"]
-    assert "80 tokens" in done.troubles["p1"]
+    assert list(done.failure_reasons) == ["p1"]
+    assert "80 tokens" in done.failure_reasons["p1"]
 
 
 def test_what_the_verifier_failed_on_may_be_right() -> None:

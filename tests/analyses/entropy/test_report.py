@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from offleash.analyses.entropy.entropy import TOKEN, UNREAD, Entropies, entropies, entropies_of
-from offleash.analyses.entropy.report import READINGS, cautions, entropy_document, finding, reading
+from offleash.analyses.entropy.report import INTERPRETATIONS, cautions, entropy_document, finding, reading
 from offleash.analyses.entropy.terminal import show_entropies
 from offleash.comparing.compare import compare
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import Question
 from offleash.data.run import Run
 from offleash.data.scores import END, HEIGHT, POSITIONS, START, TENTH
-from offleash.render.figure import PAGE, PAPER, Figure, Missing
+from offleash.render.figure import PAGE, PAPER, Figure, MissingFigure
 from offleash.reporting.comparison import document, show
 from offleash.reporting.figures import figure, subject
 from offleash.reporting.page.build import entropy
@@ -82,17 +82,17 @@ def test_local_uncertainty_that_rises_while_diversity_falls_is_told_with_the_pap
     assert words in " ".join(printed(found).split())
 
 
-@pytest.mark.parametrize(("ways", "words"), READINGS.items())
+@pytest.mark.parametrize(("ways", "words"), INTERPRETATIONS.items())
 def test_each_cell_has_a_reading_of_its_own(ways: tuple[Direction, Direction], words: str) -> None:
     assert reading(Square(0, 0, 0, 0, 0, *ways)) == words
-    assert list(READINGS.values()).count(words) == 1
+    assert list(INTERPRETATIONS.values()).count(words) == 1
 
 
 def test_what_is_not_resolved_is_never_read_as_a_change() -> None:
     for token in Direction:
         for answer in Direction:
             said = reading(Square(5, 0, 0, 0, 0, token, answer))
-            assert ("not resolved" in said) == ((token, answer) not in READINGS)
+            assert ("not resolved" in said) == ((token, answer) not in INTERPRETATIONS)
 
 
 def test_the_tables_show_every_measure_the_square_positions_and_distinct_answers() -> None:
@@ -222,7 +222,7 @@ def test_the_figure_of_positions_shows_the_means_of_both_runs(look: object) -> N
 
 def test_a_figure_of_positions_that_is_missing_says_the_command() -> None:
     found = figure("positions", compared([bare_run(name, "7", "8") for name in ("base", "rl")]))
-    assert isinstance(found, Missing)
+    assert isinstance(found, MissingFigure)
     assert "offleash score RUN --model hf:MODEL --first 32" in found.reason
 
 

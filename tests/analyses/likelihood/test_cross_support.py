@@ -100,7 +100,7 @@ def test_the_chance_by_both_runs_is_near_the_exact_one(told: Told) -> None:
         error = np.sqrt((truth * (1 - truth)).sum() / K) / len(truth)  # of one run's own samples
         assert estimate.value == pytest.approx(truth.mean(), abs=4 * error)
         assert estimate.interval.low < estimate.value < estimate.interval.high
-    assert found.cross.both.together_PR.shape == (len(problems()), 2)
+    assert found.cross.both.mixture_PR.shape == (len(problems()), 2)
 
 
 def test_the_divergence_is_that_of_the_enumerated_laws(told: Told) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from offleash.analyses.likelihood.likelihood import Likelihood, LikelihoodRequest, likelihood
 from offleash.analyses.likelihood.missing_scores import ScoringEstimate
-from offleash.analyses.likelihood.models import SIDES, ModelOverride, law_of, run_folder, scores_under
+from offleash.analyses.likelihood.models import SIDES, ModelOverride, run_folder, run_model_of, scores_under
 from offleash.analyses.likelihood.perplexity_by_class import TRACES, groups, perplexities, styles
 from offleash.analyses.likelihood.traces import TraceFile, read_traces
 from offleash.comparing.per_problem import detail
@@ -112,21 +112,21 @@ def test_the_same_trace_cannot_be_right_and_wrong(tmp_path: Path) -> None:
 def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, runs: tuple[str, str]) -> None:
     imported = run_of_texts(tmp_path / "run", {"p": "a"}, {"p": ["a"]})
     with pytest.raises(OffleashError, match="--model-after hf:PATH"):
-        law_of("after", "run", imported, ModelOverride())
-    law = law_of("after", "run", imported, ModelOverride("hf:./rl"))
+        run_model_of("after", "run", imported, ModelOverride())
+    law = run_model_of("after", "run", imported, ModelOverride("hf:./rl"))
     assert (str(law.model), law.known, law.decoding.plain) == ("hf:./rl", False, True)
     with pytest.raises(OffleashError, match="only hf: provides"):
-        law_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
+        run_model_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
     logs = lines(tmp_path / "log.jsonl", {"problem": "p", "verdict": "correct"})
     with pytest.raises(OffleashError, match=r"offleash import .* --texts -o RUN"):
         run_folder(str(logs))
-    drawn = law_of("before", "base", Path(runs[0]), ModelOverride())
+    drawn = run_model_of("before", "base", Path(runs[0]), ModelOverride())
     assert drawn.fingerprint
     assert drawn.decoding == SamplingParams(max_tokens=3)
 
 
 def test_weights_that_changed_are_refused_unless_the_user_names_them(runs: tuple[str, str]) -> None:
-    law = law_of("before", "base", Path(runs[0]), ModelOverride())
+    law = run_model_of("before", "base", Path(runs[0]), ModelOverride())
     assert law.now == law.fingerprint != ""
     assert law.check() == ""
     with pytest.raises(OffleashError, match="no longer has the weights"):

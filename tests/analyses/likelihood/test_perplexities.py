@@ -8,7 +8,13 @@ from math import log
 import polars as pl
 import pytest
 
-from offleash.analyses.likelihood.perplexity_by_class import ALL_SAMPLES, CORRECT, Spread, only_selected, perplexities
+from offleash.analyses.likelihood.perplexity_by_class import (
+    ALL_SAMPLES,
+    CORRECT,
+    Spread,
+    models_with_selected_scores,
+    perplexities,
+)
 from offleash.comparing.compare import compare
 from offleash.comparing.per_problem import detail
 from offleash.comparing.question import Question
@@ -72,7 +78,7 @@ def test_right_samples_that_continue_the_first_ones_are_not_among_all(told: Posi
     found = spreads(MIXED, told(FIRST_ONES))
     assert (total(found, ALL_SAMPLES), total(found, CORRECT)) == (len(FIRST_ONES), len(RIGHT))
     assert [one.median for one in found if one.traces == ALL_SAMPLES] == pytest.approx([10.0])
-    assert only_selected(found) == []
+    assert models_with_selected_scores(found) == []
 
 
 @told_or_not
@@ -95,7 +101,7 @@ def test_where_only_right_samples_were_scored_there_are_none_of_all_and_it_is_sa
 ) -> None:
     found = spreads(RIGHT, told([]))
     assert (total(found, ALL_SAMPLES), total(found, CORRECT)) == (0, len(RIGHT))
-    assert only_selected(found) == [("after", "m")]
+    assert models_with_selected_scores(found) == [("after", "m")]
 
 
 @told_or_not

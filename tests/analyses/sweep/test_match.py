@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from scipy.optimize import brentq
 
-from offleash.analyses.sweep.match import EntropyMatch, Pilots, entropy_matched, match_temperature, moved_by_chance
+from offleash.analyses.sweep.match import EntropyMatch, Pilots, change_by_chance, entropy_matched, match_temperature
 from offleash.analyses.sweep.report import match_finding, match_tables
 from offleash.errors import OffleashError
 from offleash.progress import silent
@@ -154,7 +154,7 @@ def test_what_a_redraw_alone_moves_is_what_shuffled_samples_move() -> None:
         pool = [1] * sum(correct) + [0] * (sum(drawn) - sum(correct))
         ways = [(pick[:3], pick[3:]) for pick in permutations(range(len(pool)), 6)]
         moved = [not any(pool[i] for i in one) and any(pool[i] for i in other) for one, other in ways]
-        assert moved_by_chance(np.array([drawn]), np.array([correct]), 3) == pytest.approx([np.mean(moved)])
+        assert change_by_chance(np.array([drawn]), np.array([correct]), 3) == pytest.approx([np.mean(moved)])
 
 
 def test_damaged_pilots_are_drawn_again_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
-from offleash.analyses.sweep.runs import grid, kept_settings, labels, numbers, run_path, split_label
+from offleash.analyses.sweep.runs import grid, labels, numbers, run_path, split_label, stored_settings
 from offleash.analyses.sweep.sweep import Sweep, SweepRequest, sweep
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
@@ -271,13 +271,13 @@ def test_runs_of_another_precision_are_not_taken_for_those_asked_for(lab: Path) 
 
 
 def test_what_a_precision_comes_to_is_told_without_the_model(tmp_path: Path) -> None:
-    assert kept_settings(model_of("hf:/a", {"dtype": "float16", "rows": "8"})) == {"dtype": "float16"}
-    assert kept_settings(model_of("hf:/a", {"device": "cpu"})) == {"dtype": "float32"}
-    assert kept_settings(model_of("hf:/a", {"device": "cuda"})) is None
+    assert stored_settings(model_of("hf:/a", {"dtype": "float16", "rows": "8"})) == {"dtype": "float16"}
+    assert stored_settings(model_of("hf:/a", {"device": "cpu"})) == {"dtype": "float32"}
+    assert stored_settings(model_of("hf:/a", {"device": "cuda"})) is None
     (tmp_path / "config.json").write_text(json.dumps({"dtype": "bfloat16"}))
-    assert kept_settings(model_of(f"hf:{tmp_path}", {"device": "cuda"})) == {"dtype": "bfloat16"}
+    assert stored_settings(model_of(f"hf:{tmp_path}", {"device": "cuda"})) == {"dtype": "bfloat16"}
     settings = {"dtype": "half", "python": "x", "tensor_parallel_size": "2"}
-    assert kept_settings(model_of("vllm:/a", settings)) == {"dtype": "half"}
+    assert stored_settings(model_of("vllm:/a", settings)) == {"dtype": "half"}
 
 
 def best(before_PG: np.ndarray, after_PG: np.ndarray, seed: int = 0, replicates: int = 200) -> BestDecoding:

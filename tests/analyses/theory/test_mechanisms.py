@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from offleash.analyses.theory.exact import pass_at_k, success_rates
-from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, LARGE, Mechanism, effects, leash, mean, mechanism
+from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, WATCHED_K, Mechanism, effects, leash, mean, mechanism
 
 MOST = f"pass@{BUDGETS[-1]}"
 
@@ -55,7 +55,7 @@ def test_a_cell_is_the_same_for_the_same_seed() -> None:
 
 def test_in_the_world_of_the_leash_pass_at_1_rises_pass_at_k_falls_and_no_tilt_does_that() -> None:
     one = leash(0)
-    place = one.k_K.index(LARGE)
+    place = one.k_K.index(WATCHED_K)
     assert one.curves["trained"][0] > one.curves["base"][0] + 0.3
     assert one.curves["trained"][place] < one.curves["base"][place]
     assert one.curves["tilt"][0] == pytest.approx(one.curves["trained"][0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from offleash.analyses.theory.exact import entropy, pass_at_k, success_rates
-from offleash.analyses.theory.mechanisms import crosses
+from offleash.analyses.theory.mechanisms import crossing_margin
 from offleash.analyses.theory.policy import nucleus, tied, tilt
 from offleash.analyses.theory.statements import reweighting, support
 from offleash.analyses.theory.statements.registry import STATEMENTS
@@ -110,7 +110,7 @@ def test_an_answer_cut_by_top_p_returns_in_a_world_small_enough_to_check_by_hand
 
 def test_two_problems_and_two_answers_suffice_for_pass_at_k_to_fall() -> None:
     world = world_of({"RIGHT": 0.2, "wrong": 0.8}, {"wrong": 0.99, "RIGHT": 0.01})
-    assert crosses(world) > 0.05
+    assert crossing_margin(world) > 0.05
     rate_X = success_rates(tied(world).probability_XY, world.correct_XY)
     for beta in np.linspace(0, 20, 50):
         tilted = pass_at_k(success_rates(tilt(world, beta), world.correct_XY), [1, 64, 1024])

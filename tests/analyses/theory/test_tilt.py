@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from offleash.analyses.theory.dynamics import Dynamics, Measurements, train
 from offleash.analyses.theory.exact import Level, entropy, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import TabularPolicy, logits_of, matched_beta, tabular, tilt, tilted_rates
-from offleash.analyses.theory.statements.reweighting import EXAMPLE
+from offleash.analyses.theory.statements.reweighting import EXAMPLE_WORLD
 from offleash.analyses.theory.world import random_world, world_of
 from offleash.errors import OffleashError
 
 
 def test_the_entropy_of_the_example_rises_from_0_5553_to_2_3901_nats() -> None:
-    before, after = (entropy(p_XY)[0] for p_XY in (EXAMPLE.base_XY, tilt(EXAMPLE, 5.0)))
+    before, after = (entropy(p_XY)[0] for p_XY in (EXAMPLE_WORLD.base_XY, tilt(EXAMPLE_WORLD, 5.0)))
     assert (round(before, 4), round(after, 4)) == (0.5553, 2.3901)
 
 

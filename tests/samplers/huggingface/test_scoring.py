@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from offleash.data.scores import Sums, Trace
+from offleash.data.scores import ScoredSample, Trace
 from offleash.samplers.sampler import Request, SamplingParams
 from tests.samplers.huggingface.tiny import FAMILIES, tiny_model
 from tests.samplers.huggingface.tiny_scores import (
@@ -138,7 +138,7 @@ def test_the_probabilities_of_all_texts_of_one_token_add_up_to_one(model: Path) 
 
 def test_an_empty_text_has_no_tokens_and_with_its_end_it_has_one(model: Path) -> None:
     silent, ended = scorer_of(model).score([Trace("a", ""), Trace("a", "", ended=True)], PLAIN)
-    assert silent == Sums(0, 0.0, 0.0, 0.0, 0.0, windows=1)
+    assert silent == ScoredSample(0, 0.0, 0.0, 0.0, 0.0, windows=1)
     assert silent.perplexity is None
     assert ended.tokens == 1
     assert ended.perplexity == pytest.approx(np.exp(-(ended.logprob_raw or 0)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from offleash.data.scores import Sums, Trace
+from offleash.data.scores import ScoredSample, Trace
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace
 from offleash.samplers.huggingface.sampler import open_sampler as open_huggingface
@@ -62,7 +62,7 @@ def plainly(scorer: Scorer, trace: Trace, decoding: SamplingParams) -> tuple[int
     return len(text), np.array([float(item.double().sum()) for item in sums])
 
 
-def as_array(sums: Sequence[Sums]) -> NDArray[np.float64]:
+def as_array(sums: Sequence[ScoredSample]) -> NDArray[np.float64]:
     return np.array(
         [[item.logprob_raw, item.entropy_raw, item.logprob_sampled, item.entropy_sampled] for item in sums], np.float64
     )

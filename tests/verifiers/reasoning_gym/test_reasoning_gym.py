@@ -14,7 +14,7 @@ import pytest
 
 from offleash.data.reasoning_gym import TASKS, decoded, encoded
 from offleash.data.verdict import Verdict
-from offleash.problems.reasoning_gym import NO_GOLD, _rows
+from offleash.problems.reasoning_gym import TASKS_WITHOUT_GOLD, _rows
 from offleash.verifiers.verifier import Case, Judgement
 from tests.verifiers.reasoning_gym.gym_solvers import SOLVERS
 
@@ -111,7 +111,9 @@ def test_the_gallery_of_the_library_is_accepted() -> None:
         row = json.loads(line)
         details = {"task": row["task"], "metadata": encoded(ast.literal_eval(row["metadata"]))}
         result = decide(Case(row["answer"], row["answer"], row["problem"], details))
-        if (result.verdict is Verdict.CORRECT) == (row["task"] in NO_GOLD):  # those have "None" for an answer
+        if (result.verdict is Verdict.CORRECT) == (
+            row["task"] in TASKS_WITHOUT_GOLD
+        ):  # those have "None" for an answer
             refused.append((row["id"], result))
     assert refused == []
 

@@ -64,11 +64,11 @@ class Scope:
 
 def number_names(tree: ast.Module) -> ast.Module:
     """The tree with its own names numbered. The tree is changed in place."""
-    _Numbering(tree).walk(tree)
+    _NameNumbering(tree).walk(tree)
     return tree
 
 
-class _Numbering:
+class _NameNumbering:
     """Walks a tree in the order of evaluation, and writes the new names into it.
 
     Scopes are opened on the way in (`_inside`), since what a scope binds anywhere in its body decides what a name means
@@ -187,7 +187,7 @@ class _Numbering:
         """A new scope, with the names that its body binds, and its functions and classes noted for calls by keyword."""
         held = [node for statement in body for node in _here(statement)]
         elsewhere = {name for node in held if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-        names = {name for node in held for name in _binds(node)} | set(parameters)
+        names = {name for node in held for name in _bound_names(node)} | set(parameters)
         number = self._numbered(scope_node)
         self._defined |= {(number, node.name): node for node in held if isinstance(node, Definition)}
         imports = {name: path for node in held for name, path in _imported(node).items()}
@@ -249,7 +249,7 @@ def _here(node: ast.AST) -> Iterator[ast.AST]:
         yield from _here(child)
 
 
-def _binds(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
     """The names that a single node binds in its scope."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
@@ -295,14 +295,16 @@ def _methods(tree: ast.AST) -> list[Function]:
 
 def _selves(tree: ast.AST) -> frozenset[str]:
     """The names that methods use for their object: the first parameter, usually `self`."""
-    static = {
+    static_methods = {
         method
         for method in _methods(tree)
         for name in method.decorator_list
         if ast.unparse(name).startswith("staticmethod")
     }
-    firsts = ([*method.args.posonlyargs, *method.args.args][:1] for method in _methods(tree) if method not in static)
-    return frozenset(first.arg for parameters in firsts for first in parameters)
+    first_parameters = (
+        [*method.args.posonlyargs, *method.args.args][:1] for method in _methods(tree) if method not in static_methods
+    )
+    return frozenset(first.arg for parameters in first_parameters for first in parameters)
 
 
 def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
@@ -337,7 +339,7 @@ Block = (
     Definition | ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.ExceptHandler
 )
 # `a > b` becomes `b < a`: of the two notations one has to be chosen.
-_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+_MIRRORED_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def strategy(problem: SolvedProblem, text: str) -> str | None:
@@ -366,7 +368,7 @@ def _read(source: str) -> ast.Module | None:
         not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call) for statement in tree.body
     ):
         return None
-    plain = _Plain().visit(open_main_guard(tree))
+    plain = _Normaliser().visit(open_main_guard(tree))
     assert isinstance(plain, ast.Module)
     return plain
 
@@ -381,7 +383,7 @@ def _parse(source: str) -> ast.Module | None:
     return None
 
 
-class _Plain(ast.NodeTransformer):
+class _Normaliser(ast.NodeTransformer):
     """Removes docstrings and type hints, and writes what has several notations in one of them."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -410,7 +412,7 @@ class _Plain(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         # A chain (a > b > c) is left alone: it evaluates from the left and stops early.
-        swapped = _SWAPPED.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        swapped = _MIRRORED_COMPARISONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
         if swapped is None:
             return node
         return ast.Compare(left=node.comparators[0], ops=[swapped()], comparators=[node.left])
@@ -445,7 +447,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 # Attributes of sys, and names, by which a program reads its input.
 STREAMS = frozenset({"stdin", "argv"})
-READERS = frozenset({"input", "open", "fileinput"})
+INPUT_FUNCTIONS = frozenset({"input", "open", "fileinput"})
 _LITERAL = (
     *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred),
     *(ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context),
@@ -477,7 +479,7 @@ def reads_input(tree: ast.Module) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in STREAMS:
             return True
-        if isinstance(node, ast.Name) and node.id.split(".")[-1] in STREAMS | READERS:
+        if isinstance(node, ast.Name) and node.id.split(".")[-1] in STREAMS | INPUT_FUNCTIONS:
             return True
     return False
 
@@ -485,13 +487,13 @@ def reads_input(tree: ast.Module) -> bool:
 def _is_example(node: ast.stmt, own: dict[str, Definition]) -> bool:
     """Whether a statement only shows the program's own functions on literals."""
     if isinstance(node, ast.Assert):  # it checks a result and changes none
-        return any(_shows(expression, own) for expression in ast.walk(node.test))
+        return any(_is_literal_call(expression, own) for expression in ast.walk(node.test))
     if not isinstance(node, ast.Expr):
         return False
     printed = _printed(node)
     if printed is None:
-        return _shows(node.value, own)
-    has_call = any(_shows(expression, own) for argument in printed for expression in ast.walk(argument))
+        return _is_literal_call(node.value, own)
+    has_call = any(_is_literal_call(expression, own) for argument in printed for expression in ast.walk(argument))
     return has_call and all(_is_constant(expression, own) for expression in printed)
 
 
@@ -514,10 +516,10 @@ def _is_constant(node: ast.expr, own: dict[str, Definition]) -> bool:
     """Whether an expression is of literals and of calls of own functions on literals, also compared or in a text."""
     if isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Compare):
         return all(_is_constant(part, own) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
-    return _is_literal(node) or _shows(node, own)
+    return _is_literal(node) or _is_literal_call(node, own)
 
 
-def _shows(node: ast.AST, own: dict[str, Definition]) -> bool:
+def _is_literal_call(node: ast.AST, own: dict[str, Definition]) -> bool:
     """Whether a node calls, with literals, an own function or class, or a method of an own class made with literals."""
     if not isinstance(node, ast.Call):
         return False
@@ -528,7 +530,7 @@ def _shows(node: ast.AST, own: dict[str, Definition]) -> bool:
     made = node.func.value if isinstance(node.func, ast.Attribute) else None
     if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
         return False
-    return isinstance(own.get(made.func.id), ast.ClassDef) and _shows(made, own)
+    return isinstance(own.get(made.func.id), ast.ClassDef) and _is_literal_call(made, own)
 
 
 def _is_literal(node: ast.expr) -> bool:

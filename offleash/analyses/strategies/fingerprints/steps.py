@@ -124,8 +124,8 @@ def steps_of(text: str) -> list[Equation]:
     equations: list[Equation] = []
     chain: tuple[int, Fraction] | None = None  # where the right side of the last equation begins, and its value
     for index in [index for index, token in enumerate(tokens) if token.kind == "="][:EQUATIONS]:
-        left, start = _left(tokens, index)
-        right, first = _right(tokens, index)
+        left, start = _left_side(tokens, index)
+        right, first = _right_side(tokens, index)
         step = _step(left, right, first)
         if step is None:
             continue
@@ -185,18 +185,18 @@ def _step(left: list[Token], right: list[Token], first: list[Token]) -> Equation
         value = _value(left_tree)
         for other in (right_tree, _tree(first)):
             claimed = None if other is None else _value(other)
-            if value is not None and claimed is not None and _agree(value, claimed):
+            if value is not None and claimed is not None and _nearly_equal(value, claimed):
                 return Equation(left_tree, claimed)
         return None
     if right_tree is None or isinstance(right_tree, Fraction):
         return None
     value, claimed = _value(right_tree), None if left_tree is None else _value(left_tree)
-    if value is None or (claimed is not None and not _agree(value, claimed)):
+    if value is None or (claimed is not None and not _nearly_equal(value, claimed)):
         return None
     return Equation(right_tree, value)
 
 
-def _agree(value: Fraction, claimed: Fraction) -> bool:
+def _nearly_equal(value: Fraction, claimed: Fraction) -> bool:
     return abs(value - claimed) <= NEAR * max(abs(claimed), abs(value))
 
 
@@ -230,30 +230,30 @@ def _tree(tokens: list[Token]) -> Tree | None:
         return None
 
 
-def _left(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
+def _left_side(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
     """The expression that ends before an equal sign, and the index of its first token."""
     taken: list[Token] = []
-    at = _past_words(tokens, equal - 1, -1)
+    at = _skip_words(tokens, equal - 1, -1)
     while (begin := _operand_before(tokens, at)) is not None and len(taken) <= TOKENS:
         taken = [token for token in tokens[begin : at + 1] if token.kind not in ("word", "stop")] + taken
         before = begin - 1
-        if before >= 0 and tokens[begin].kind == "(" and _touching(tokens, before, begin):
+        if before >= 0 and tokens[begin].kind == "(" and _adjacent(tokens, before, begin):
             taken, at = [Token("*", "*", 0, 0), *taken], before  # 3(4 + 5)
             continue
-        sign = _past_words(tokens, before, -1)
+        sign = _skip_words(tokens, before, -1)
         # No operation before the operand: the expression begins here.
         if sign < 0 or tokens[sign].kind not in "+-*/^":
             return taken, begin
-        further = _past_words(tokens, sign - 1, -1)
-        if _operand_before(tokens, further) is None:
+        operand_end = _skip_words(tokens, sign - 1, -1)
+        if _operand_before(tokens, operand_end) is None:
             # A minus that touches its number and has no operand before it is a sign, else it is a dash of the text.
             alone = tokens[sign].kind == "-" and tokens[sign].end == tokens[begin].start
             return ([tokens[sign], *taken], sign) if alone else (taken, begin)
-        taken, at = [tokens[sign], *taken], further
+        taken, at = [tokens[sign], *taken], operand_end
     return taken, at + 1
 
 
-def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
+def _right_side(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
     """The expression that begins after an equal sign, and its first number alone."""
     taken: list[Token] = []
     first: list[Token] = []
@@ -263,14 +263,14 @@ def _right(tokens: list[Token], equal: int) -> tuple[list[Token], list[Token]]:
     while (end := _operand_after(tokens, at)) is not None and len(taken) <= TOKENS:
         taken = taken + [token for token in tokens[at : end + 1] if token.kind not in ("word", "stop")]
         first = first or taken
-        sign = _past_words(tokens, end + 1, 1)
+        sign = _skip_words(tokens, end + 1, 1)
         if sign >= len(tokens) or tokens[sign].kind not in "+-*/^" or _operand_after(tokens, sign + 1) is None:
             break
         taken, at = [*taken, tokens[sign]], sign + 1
     return taken, first
 
 
-def _past_words(tokens: list[Token], at: int, step: int) -> int:
+def _skip_words(tokens: list[Token], at: int, step: int) -> int:
     """The next index that is not a word, at most WORDS away."""
     for _ in range(WORDS):
         if not 0 <= at < len(tokens) or tokens[at].kind != "word":
@@ -305,7 +305,7 @@ def _matching(tokens: list[Token], at: int, step: int) -> int | None:
     return None
 
 
-def _touching(tokens: list[Token], before: int, after: int) -> bool:
+def _adjacent(tokens: list[Token], before: int, after: int) -> bool:
     """Whether an operand ends where the next begins, without a space: `3(4 + 5)` is a product, `3 (see above)` not."""
     return tokens[before].kind in ("number", ")") and tokens[before].end == tokens[after].start
 
@@ -324,15 +324,15 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     steps = steps_of(answer) or (steps_of(text) if answer != text else [])
     if not steps:
         return None
-    made = _compose(steps, _given(problem.question))
+    composed_steps = _compose(steps, _question_numbers(problem.question))
     gold = number_in(problem.gold)
-    final = next((step for step in reversed(made) if step.value == gold), None)
-    roots = [final] if final is not None else [step for step in made if not step.used]
+    final = next((step for step in reversed(composed_steps) if step.value == gold), None)
+    roots = [final] if final is not None else [step for step in composed_steps if not step.used]
     return short("; ".join(sorted({canonical(_plain(step.tree)) for step in roots})))
 
 
 @dataclass
-class _Made:
+class _ComposedStep:
     """A step with the earlier steps that it quotes substituted into it."""
 
     tree: Tree
@@ -340,27 +340,27 @@ class _Made:
     used: bool = False  # a later step quotes it, so it is not a result of its own
 
 
-def _compose(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Made]:
+def _compose(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_ComposedStep]:
     """Every step with earlier steps in the place of the numbers that quote their results, repeats left out.
 
     A number that is in the question, too, quotes a result only the first time: a step is written down to be used, and
     after that the number more likely means the one in the question. (Either reading can be wrong: docs/strategies.md.)
     """
-    made: list[_Made] = []
-    latest: dict[Fraction, _Made] = {}
+    composed_steps: list[_ComposedStep] = []
+    latest: dict[Fraction, _ComposedStep] = {}
     seen: set[str] = set()
     for step in steps:
         name = f"{canonical(step.tree)} = {step.value}"
         if name in seen:
             continue
         seen.add(name)
-        composed = _Made(_substitute(step.tree, latest, given), step.value)
-        made.append(composed)
+        composed = _ComposedStep(_substitute(step.tree, latest, given), step.value)
+        composed_steps.append(composed)
         latest[step.value] = composed
-    return made
+    return composed_steps
 
 
-def _substitute(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Fraction]) -> Tree:
+def _substitute(tree: Tree, latest: dict[Fraction, _ComposedStep], given: frozenset[Fraction]) -> Tree:
     """A tree with earlier steps in the place of the numbers that are their results; it stops growing at LARGEST."""
     if isinstance(tree, Fraction):
         source = latest.get(tree)
@@ -374,7 +374,7 @@ def _substitute(tree: Tree, latest: dict[Fraction, _Made], given: frozenset[Frac
     return out if len(leaves(out)) <= LARGEST else tree
 
 
-def _given(question: str) -> frozenset[Fraction]:
+def _question_numbers(question: str) -> frozenset[Fraction]:
     """The numbers in a question."""
     numbers = (number.replace(",", "") for number in _NUMBER.findall(question[:20_000]))
     return frozenset(Fraction(number) for number in numbers if len(number) < 30)

@@ -1,16 +1,22 @@
 """STATEMENTS: what `offleash theory` checks, in the order of the paper."""
 
-from offleash.analyses.theory.statements.reweighting import BEST, LIMIT, MISSING, NARROWING, NEVER_SHRINKS
+from offleash.analyses.theory.statements.reweighting import (
+    BEST_STATEMENT,
+    LIMIT_STATEMENT,
+    NARROWING_STATEMENT,
+    NEVER_SHRINKS_STATEMENT,
+    TAIL_MISS_STATEMENT,
+)
 from offleash.analyses.theory.statements.statement import Statement
-from offleash.analyses.theory.statements.support import CEILING_STATEMENT, DRIFT, SUPPORT
+from offleash.analyses.theory.statements.support import CEILING_STATEMENT, DRIFT_STATEMENT, SUPPORT_STATEMENT
 
 STATEMENTS: dict[str, Statement] = {
-    "C.1": SUPPORT,
+    "C.1": SUPPORT_STATEMENT,
     "C.2": CEILING_STATEMENT,
-    "C.3": DRIFT,
-    "C.4": BEST,
-    "C.5": LIMIT,
-    "no shrinkage": NEVER_SHRINKS,
-    "C.6": NARROWING,
-    "tail-miss": MISSING,
+    "C.3": DRIFT_STATEMENT,
+    "C.4": BEST_STATEMENT,
+    "C.5": LIMIT_STATEMENT,
+    "no shrinkage": NEVER_SHRINKS_STATEMENT,
+    "C.6": NARROWING_STATEMENT,
+    "tail-miss": TAIL_MISS_STATEMENT,
 }

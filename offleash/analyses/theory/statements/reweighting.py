@@ -26,7 +26,7 @@ BETAS = (0.1, 1.0, 5.0, 20.0, float("inf"))
 BUDGETS = (1, 2, 8, 64, 1024, 16384)
 EPSILONS = (0.0, 1e-6, 3.66e-4, 1e-2, 0.1)
 ROUNDING = 1e-9
-RIVALS = 20
+RIVAL_POLICIES = 20
 
 
 def check_best(seed: int) -> StatementResult:
@@ -37,24 +37,24 @@ def check_best(seed: int) -> StatementResult:
     rng = np.random.default_rng([seed, 4])
     world, beta = random_world(rng, 2_000, 8), 2.0
     best_XY = tilt(world, beta)
-    top_X = _objective(world, best_XY, beta)
+    best_objective_X = _objective(world, best_XY, beta)
     gap, least = 0.0, np.inf
-    for _ in range(RIVALS):
+    for _ in range(RIVAL_POLICIES):
         rival_XY = rng.dirichlet(np.full(world.answers, 0.5), world.problems)
         near_XY = 0.99 * best_XY + 0.01 * rival_XY  # a rival that is far away would prove little
         for other_XY in (rival_XY, near_XY):
             other_XY = np.where(world.base_XY > 0, other_XY, 0.0)
             other_XY /= other_XY.sum(axis=1, keepdims=True)
-            short_X = top_X - _objective(world, other_XY, beta)
-            gap = max(gap, float(np.abs(short_X - divergence(other_XY, best_XY) / beta).max()))
-            least = min(least, float(short_X.min()))
+            gap_X = best_objective_X - _objective(world, other_XY, beta)
+            gap = max(gap, float(np.abs(gap_X - divergence(other_XY, best_XY) / beta).max()))
+            least = min(least, float(gap_X.min()))
     words = (
-        f"none of {2 * RIVALS} rival policies in each of {world.problems:,} random worlds (beta = {beta:g}) does "
-        f"better (the closest falls short by {least:.1e}), and each falls short by KL(rival || pi*)/beta, to within "
-        f"{gap:.0e}"
+        f"none of {2 * RIVAL_POLICIES} rival policies in each of {world.problems:,} random worlds (beta = {beta:g}) "
+        f"does better (the closest falls short by {least:.1e}), and each falls short by KL(rival || pi*)/beta, to "
+        f"within {gap:.0e}"
     )
     good = gap < 1e-8 and least > -ROUNDING
-    numbers = {"rivals": 2.0 * RIVALS, "least_shortfall": least, "identity_error": gap}
+    numbers = {"rivals": 2.0 * RIVAL_POLICIES, "least_shortfall": least, "identity_error": gap}
     return StatementResult(
         Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, world.problems, gap, numbers)
     )
@@ -69,10 +69,10 @@ def check_limit(seed: int) -> StatementResult:
     limit_XY = tilt(world, float("inf"))
     error, last = 0.0, 0.0
     for beta in (1.0, 5.0, 20.0, 700.0):
-        apart_X = np.abs(tilt(world, beta) - limit_XY).sum(axis=1)[solvable_X] / 2
+        distance_X = np.abs(tilt(world, beta) - limit_XY).sum(axis=1)[solvable_X] / 2
         odds_X = (1 - rate_X) * np.exp(-beta)
-        error = max(error, float(np.abs(apart_X - (odds_X / (odds_X + rate_X))[solvable_X]).max()))
-        last = float(apart_X.max())
+        error = max(error, float(np.abs(distance_X - (odds_X / (odds_X + rate_X))[solvable_X]).max()))
+        last = float(distance_X.max())
     without = int((~solvable_X).sum())
     words = (
         f"in {world.problems:,} random problems the distance to the limit follows (1-p)/(1-p+p e^beta) to within "
@@ -120,19 +120,19 @@ def _objective(world: TheoryWorld, probability_XY: Float, beta: float) -> Float:
     return reward_X - divergence(probability_XY, world.base_XY) / beta
 
 
-BEST = Statement(
+BEST_STATEMENT = Statement(
     "C.4",
     "the policy that maximises E[R] - KL(pi || q)/beta is the tilt, pi* = q exp(beta R)/Z",
     ("any policy may be chosen: no shared parameters", "the expectation is exact: no finite groups"),
     check_best,
 )
-LIMIT = Statement(
+LIMIT_STATEMENT = Statement(
     "C.5",
     "without the KL term (beta to infinity) the tilt becomes q restricted to the correct answers",
     ("same as C.4", "the base gives some correct answer a positive probability"),
     check_limit,
 )
-NEVER_SHRINKS = Statement(
+NEVER_SHRINKS_STATEMENT = Statement(
     "no shrinkage",
     "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
     ("same as C.4",),
@@ -144,9 +144,9 @@ NEVER_SHRINKS = Statement(
 
 CASES = 300  # random (tau, mu, N) that are enumerated
 LARGEST = 7  # rollouts of an enumerated group: 3^7 sequences
-SIMULATED = 12
+SIMULATED_CASES = 12
 GROUPS = 200_000  # simulated groups of each case
-ALLOWED = 4.5  # standard errors: a right formula passes all simulated cases 9,999 times in 10,000
+MAX_STANDARD_ERRORS = 4.5  # standard errors: a right formula passes all simulated cases 9,999 times in 10,000
 
 
 def tail_miss(tau: float, mu: float, group: int) -> float:
@@ -165,19 +165,19 @@ def check_missing(seed: int) -> StatementResult:
         mu = float(rng.random())
         tau, group = float(mu * rng.random()), int(rng.integers(2, LARGEST + 1))
         error = max(error, abs(tail_miss(tau, mu, group) - enumerate_tail_miss(tau, mu, group)))
-    z = max(abs(_standard_errors(rng)) for _ in range(SIMULATED))
+    z = max(abs(_standard_errors(rng)) for _ in range(SIMULATED_CASES))
     peak = max(range(2, 2049), key=lambda group: tail_miss(0.01, 0.3, group))
     words = (
         f"agrees with enumerating all 3^N sequences of {CASES} random groups up to N = {LARGEST} (to within "
-        f"{error:.0e}), and with {SIMULATED} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} "
+        f"{error:.0e}), and with {SIMULATED_CASES} simulations of {GROUPS:,} groups of 2 to 64 rollouts (worst {z:.1f} "
         f"standard errors). With success rate 0.3 and a rare solution of mass 0.01, {tail_miss(0.01, 0.3, 8):.0%} of "
         f"groups of 8 learn without it; the share peaks at N = {peak} ({tail_miss(0.01, 0.3, peak):.0%}) and is still "
         f"{tail_miss(0.01, 0.3, 256):.0%} at N = 256"
     )
     numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
-    good = error < 1e-12 and z < ALLOWED
+    good = error < 1e-12 and z < MAX_STANDARD_ERRORS
     return StatementResult(
-        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, CASES + SIMULATED, error, numbers)
+        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, CASES + SIMULATED_CASES, error, numbers)
     )
 
 
@@ -205,7 +205,7 @@ def _standard_errors(rng: np.random.Generator) -> float:
     return (simulate_tail_miss(tau, mu, group, GROUPS, rng) - chance) / float(spread)
 
 
-MISSING = Statement(
+TAIL_MISS_STATEMENT = Statement(
     "tail-miss",
     "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
     "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
@@ -217,17 +217,17 @@ MISSING = Statement(
 
 
 NARROWING_BETAS = (0.5, 1.0, 2.0, 5.0)
-CLEARLY = 0.05  # nats of rise that count as a counterexample
+MIN_RISE = 0.05  # nats of rise that count as a counterexample
 TRIES = 400
-EXAMPLE = TheoryWorld(
+EXAMPLE_WORLD = TheoryWorld(
     np.array([[0.9] + [0.01] * 10]), np.array([[False] + [True] * 10])
 )  # of the specification, beta = 5
 
 
 def rise(world: TheoryWorld, betas: tuple[float, ...] = NARROWING_BETAS) -> float:
-    """By how many nats above `CLEARLY` the mean entropy rises, at the beta where it rises most."""
+    """By how many nats above `MIN_RISE` the mean entropy rises, at the beta where it rises most."""
     before = entropy(world.base_XY).mean()
-    return max(float(entropy(tilt(world, beta)).mean() - before) for beta in betas) - CLEARLY
+    return max(float(entropy(tilt(world, beta)).mean() - before) for beta in betas) - MIN_RISE
 
 
 def check_narrowing(seed: int) -> StatementResult:
@@ -236,60 +236,64 @@ def check_narrowing(seed: int) -> StatementResult:
     The tilt moves mass from wrong to correct answers. Where the correct ones are more spread out than the wrong ones,
     entropy rises.
     """
-    at_some = search(rise, _make, seed, TRIES)
+    any_beta = search(rise, _make, seed, TRIES)
     at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
-    before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE.base_XY, tilt(EXAMPLE, 5.0)))
+    before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE_WORLD.base_XY, tilt(EXAMPLE_WORLD, 5.0)))
     wrong, problems = _condition_errors(seed)
     words = (
         f"with q = 0.9 on one wrong answer and 0.01 on each of ten correct ones: {before:.4f} -> {after:.4f} nats at "
-        f"beta = 5; it rises by more than {CLEARLY} in {at_some.refuting} of {at_some.tried} random worlds at some "
-        f"beta, and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) >= "
-        f"H(right) - H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in "
+        f"beta = 5; it rises by more than {MIN_RISE} in {any_beta.refuting} of {any_beta.tried} random worlds "
+        f"at some beta, and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) "
+        f">= H(right) - H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in "
         f"{problems:,} problems"
     )
-    searches = ((at_some, "at some beta up to 5"), (at_limit, "at beta = infinity"))
+    searches = ((any_beta, "at some beta up to 5"), (at_limit, "at beta = infinity"))
     examples = tuple(
         Counterexample(
             outcome.smallest,
-            f"entropy rises by {outcome.value + CLEARLY:.3f} nats {where}",
+            f"entropy rises by {outcome.value + MIN_RISE:.3f} nats {where}",
             outcome.seed,
-            outcome.value + CLEARLY,
+            outcome.value + MIN_RISE,
         )
         for outcome, where in searches
         if outcome.smallest is not None and outcome.seed is not None
     )
-    numbers = {"example_before": before, "example_after": after, "refuting": float(at_some.refuting)}
+    numbers = {"example_before": before, "example_after": after, "refuting": float(any_beta.refuting)}
     numbers |= {"refuting_at_limit": float(at_limit.refuting), "condition_exceptions": float(wrong)}
     ruling = Ruling.FAILS if examples or after > before else Ruling.HOLDS
-    return StatementResult(ruling, "", CheckEvidence(words, at_some.tried, at_some.value + CLEARLY, numbers, examples))
+    return StatementResult(
+        ruling, "", CheckEvidence(words, any_beta.tried, any_beta.value + MIN_RISE, numbers, examples)
+    )
 
 
 def _condition_errors(seed: int) -> tuple[int, int]:
     """Problems where the entropy's fall along a fine path of beta and the condition disagree."""
     world = random_world(np.random.default_rng([seed, 6]), 2_000, 6)
     rate_X = success_rates(world.base_XY, world.correct_XY)
-    split_X = (rate_X > 1e-6) & (rate_X < 1 - 1e-6)
-    world = TheoryWorld(world.base_XY[split_X], world.correct_XY[split_X])
-    rate_X = rate_X[split_X]
-    right_X, wrong_X = (_within(world, flags_XY) for flags_XY in (world.correct_XY, ~world.correct_XY))
-    margin_X = np.log(rate_X / (1 - rate_X)) - (right_X - wrong_X)
+    mixed_X = (rate_X > 1e-6) & (rate_X < 1 - 1e-6)
+    world = TheoryWorld(world.base_XY[mixed_X], world.correct_XY[mixed_X])
+    rate_X = rate_X[mixed_X]
+    entropy_correct_X, entropy_wrong_X = (
+        _entropy_within(world, flags_XY) for flags_XY in (world.correct_XY, ~world.correct_XY)
+    )
+    margin_X = np.log(rate_X / (1 - rate_X)) - (entropy_correct_X - entropy_wrong_X)
     path_BX = np.array([entropy(tilt(world, beta)) for beta in np.linspace(0, 1, 26)])
     falls_X = (np.diff(path_BX, axis=0) <= 1e-12).all(axis=0)
-    clear_X = np.abs(margin_X) > 0.05  # the path has steps: too close to the edge it cannot decide
-    return int(((margin_X >= 0) != falls_X)[clear_X].sum()), int(clear_X.sum())
+    decidable_X = np.abs(margin_X) > 0.05  # the path has steps: too close to the edge it cannot decide
+    return int(((margin_X >= 0) != falls_X)[decidable_X].sum()), int(decidable_X.sum())
 
 
-def _within(world: TheoryWorld, flags_XY: np.ndarray) -> Float:
+def _entropy_within(world: TheoryWorld, flags_XY: np.ndarray) -> Float:
     """Entropy of the answers given that they are among the flagged ones."""
-    part_XY = np.where(flags_XY, world.base_XY, 0.0)
-    return entropy(part_XY / part_XY.sum(axis=1, keepdims=True))
+    within_XY = np.where(flags_XY, world.base_XY, 0.0)
+    return entropy(within_XY / within_XY.sum(axis=1, keepdims=True))
 
 
 def _make(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=6)
 
 
-NARROWING = Statement(
+NARROWING_STATEMENT = Statement(
     "C.6",
     "the entropy of the answers falls under the tilt",
     ("same as C.4",),

@@ -64,9 +64,9 @@ class Statement:
 
 
 Violation = Callable[[TheoryWorld], float]  # above 0: the world refutes the statement, and by how much
-Make = Callable[[np.random.Generator], TheoryWorld]
+MakeWorld = Callable[[np.random.Generator], TheoryWorld]
 
-STARTS = 4  # counterexamples that are shrunk; the smallest is kept
+COUNTEREXAMPLES_SHRUNK = 4  # counterexamples that are shrunk; the smallest is kept
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class CounterexampleSearch:
     value: float
 
 
-def search(violation: Violation, make: Make, seed: int, tries: int, starts: int = STARTS) -> CounterexampleSearch:
+def search(
+    violation: Violation, make: MakeWorld, seed: int, tries: int, starts: int = COUNTEREXAMPLES_SHRUNK
+) -> CounterexampleSearch:
     """Search random worlds for counterexamples and shrink the first few.
 
     Args:
@@ -123,11 +125,11 @@ def _smaller(world: TheoryWorld) -> Iterator[TheoryWorld]:
         yield from (world.without_problem(x) for x in range(world.problems))
     if world.answers > 2:
         yield from (world.without_answer(y) for y in range(world.answers))
-    several_X = world.correct_XY.sum(axis=1) > 1
-    for x, y in np.argwhere(world.correct_XY & several_X[:, None]):
-        fewer_XY = world.correct_XY.copy()
-        fewer_XY[x, y] = False
-        yield TheoryWorld(world.base_XY, fewer_XY)
+    multiple_correct_X = world.correct_XY.sum(axis=1) > 1
+    for x, y in np.argwhere(world.correct_XY & multiple_correct_X[:, None]):
+        reduced_XY = world.correct_XY.copy()
+        reduced_XY[x, y] = False
+        yield TheoryWorld(world.base_XY, reduced_XY)
 
 
 def _size(world: TheoryWorld) -> tuple[int, int]:

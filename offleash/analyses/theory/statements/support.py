@@ -24,11 +24,11 @@ TRIES = 150
 EPSILON = 0.01
 TOP_P = 0.95  # the decoding of arXiv:2507.14843
 CEILING = float("inf")
-RARELY = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
+END_ONLY = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
 TRAINING = Dynamics("reinforce", group=8, rate=1.0, steps=40)
 TOP_P_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
 
-Start = Callable[[TheoryWorld], TabularPolicy | SharedPolicy]
+MakePolicy = Callable[[TheoryWorld], TabularPolicy | SharedPolicy]
 
 
 def check_support(seed: int) -> StatementResult:
@@ -38,27 +38,27 @@ def check_support(seed: int) -> StatementResult:
     share parameters with moves them too, drawn or not.
     """
     mass, _ = _trained_with_zeros(seed)
-    rising = search(undrawn_rise, _make, seed, TRIES)
+    rises = search(undrawn_rise, _make, seed, TRIES)
     alone = search(lambda world: undrawn_rise(world, tabular), _make, seed, TRIES, starts=0)
     cut = search(cut_answer_returns, _make_cut, seed, TRIES)
     words = (
         f"answers of probability exactly 0 stayed there in all {WORLDS * 6} training runs in {WORLDS} random worlds (3 "
         f"methods, tabular and shared parameters; largest mass {mass:g}). But a softmax without -inf has no zeros. "
         f"With shared parameters a correct answer that was never drawn rose from epsilon = {EPSILON:g} or less to more "
-        f"than twice that in {rising.refuting} of {rising.tried} worlds (with a tabular policy, where only the "
-        f"normaliser moves it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so that it "
-        f"is exactly 0 and never drawn, came back in {cut.refuting} of {cut.tried}"
+        f"than twice that in {rises.refuting} of {rises.tried} worlds (with a tabular policy, where only "
+        f"the normaliser moves it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so "
+        f"that it is exactly 0 and never drawn, came back in {cut.refuting} of {cut.tried}"
     )
     examples = (
         (
-            rising,
-            f"a correct answer at or below epsilon is never drawn, yet it rises to {rising.value + 2 * EPSILON:.3f}",
+            rises,
+            f"a correct answer at or below epsilon is never drawn, yet it rises to {rises.value + 2 * EPSILON:.3f}",
         ),
         (cut, f"top-p cuts a correct answer from the base; trained on what is left, it returns with {cut.value:.3f}"),
     )
     numbers = {
         "mass_on_zeros": mass,
-        "undrawn_rise": float(rising.refuting),
+        "undrawn_rise": float(rises.refuting),
         "undrawn_rise_tabular": float(alone.refuting),
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
@@ -82,19 +82,19 @@ def check_ceiling(seed: int) -> StatementResult:
     return _finding(excess, condition, CheckEvidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(examples)))
 
 
-def undrawn_rise(world: TheoryWorld, start: Start = tied) -> float:
+def undrawn_rise(world: TheoryWorld, start: MakePolicy = tied) -> float:
     """How far above 2 epsilon a correct answer rises that started at or below epsilon and was not drawn until then."""
     drawn_XY = np.zeros(world.base_XY.shape, dtype=bool)
     low_XY = world.correct_XY & (world.base_XY <= EPSILON) & (world.base_XY > 0)
     most = [0.0]
 
-    def watch(_: int, now_XY: Float, share_XY: Float) -> None:
+    def watch(_: int, current_XY: Float, share_XY: Float) -> None:
         # Rollouts of this step are marked before the new probabilities are read: an answer drawn just now is out.
         drawn_XY[share_XY > 0] = True
-        most.append(float(np.where(low_XY & ~drawn_XY, now_XY - 2 * EPSILON, 0.0).max()))
+        most.append(float(np.where(low_XY & ~drawn_XY, current_XY - 2 * EPSILON, 0.0).max()))
 
     if low_XY.any():
-        train(start(world), world, TRAINING, np.random.default_rng(0), RARELY, watch=watch)
+        train(start(world), world, TRAINING, np.random.default_rng(0), END_ONLY, watch=watch)
     return max(most)
 
 
@@ -104,7 +104,7 @@ def cut_answer_returns(world: TheoryWorld) -> float:
     if not cut_XY.any():
         return 0.0
     # A table is enough: wrong answers lose mass, the normaliser lifts the cut one, and it re-enters the nucleus.
-    final = train(tabular(world), world, TOP_P_RUN, np.random.default_rng(0), RARELY).final
+    final = train(tabular(world), world, TOP_P_RUN, np.random.default_rng(0), END_ONLY).final
     return float(np.where(cut_XY, nucleus(final.probability_XY, TOP_P), 0.0).max())
 
 
@@ -113,7 +113,7 @@ def ceiling_rise(world: TheoryWorld) -> float:
     before = _ceiling(nucleus(world.base_XY, TOP_P), world)
     if before == 1:
         return 0.0
-    final = train(tied(world), world, TOP_P_RUN, np.random.default_rng(0), RARELY).final
+    final = train(tied(world), world, TOP_P_RUN, np.random.default_rng(0), END_ONLY).final
     return _ceiling(nucleus(final.probability_XY, TOP_P), world) - before
 
 
@@ -128,7 +128,7 @@ def _trained_with_zeros(seed: int) -> tuple[float, float]:
         for method in METHODS:
             for start in (tabular(world), shared(world, 2, rng)):
                 recipe = Dynamics(method, group=8, rate=0.5, steps=20)
-                p_XY = train(start, world, recipe, rng, RARELY).final.probability_XY
+                p_XY = train(start, world, recipe, rng, END_ONLY).final.probability_XY
                 mass = max(mass, float(np.where(world.base_XY == 0, p_XY, 0.0).max()))
                 excess = max(excess, _ceiling(p_XY, world) - ceiling)
     return mass, excess
@@ -164,7 +164,7 @@ def _make_cut(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=5)
 
 
-SUPPORT = Statement(
+SUPPORT_STATEMENT = Statement(
     "C.1",
     "on-policy updates keep the support of the trained policy inside that of the base",
     ("the base gives some answers with probability exactly 0", "updates use the policy's own rollouts only"),
@@ -185,7 +185,7 @@ DRIFT_EPSILON = 3.66e-4  # of 8,192 samples at 95%
 RATE, STEPS, LARGEST_PUSH = 1e-6, 2_000, 32_768  # a language model: see the words of the check
 GROUP_RUN = Dynamics("reinforce", group=8, rate=0.5, steps=60)
 EXACT_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=150)
-LOOSE = 0.01  # the epsilon of the search: a world of few answers has none at 3.66e-4
+SEARCH_EPSILON = 0.01  # the epsilon of the search: a world of few answers has none at 3.66e-4
 
 
 def log_bound(rate: float, steps: int, push: float) -> float:
@@ -199,7 +199,7 @@ def check(seed: int) -> StatementResult:
     for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
-        p_XY = train(tabular(world), world, GROUP_RUN, rng, RARELY).final.probability_XY
+        p_XY = train(tabular(world), world, GROUP_RUN, rng, END_ONLY).final.probability_XY
         # K = 1: an advantage is within [-1, 1] and shares sum to 1, so a step moves no logit by more than the rate.
         ratio = float(np.log((p_XY / world.base_XY).max()))
         over, drift = max(over, ratio - log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)), max(drift, ratio)
@@ -213,7 +213,7 @@ def check(seed: int) -> StatementResult:
         f"realistic scales it is vacuous: eta = {RATE:g}, T = {STEPS:,} and K = {LARGEST_PUSH:,} (each of 32,768 "
         f"tokens can move the log-probability of a sample by eta) allow 10^{size:.0f} times epsilon = "
         f"{DRIFT_EPSILON:g}; any K above {least:,.0f} allows probability 1. And the support at epsilon is not "
-        f"preserved: a correct answer rises above {LOOSE:g} within {EXACT_RUN.steps} exact steps of rate "
+        f"preserved: a correct answer rises above {SEARCH_EPSILON:g} within {EXACT_RUN.steps} exact steps of rate "
         f"{EXACT_RUN.rate:g} in {left.refuting} of {left.tried} worlds"
     )
     numbers = {"excess": over, "largest_drift": drift, "bound_log10": size, "vacuous_from_K": float(least)}
@@ -221,7 +221,8 @@ def check(seed: int) -> StatementResult:
     examples: tuple[Counterexample, ...] = ()
     if left.smallest is not None and left.seed is not None:
         description = (
-            f"a correct answer at or below {LOOSE:g} ends {left.value:.3f} above it after {EXACT_RUN.steps} exact steps"
+            f"a correct answer at or below {SEARCH_EPSILON:g} ends {left.value:.3f} above it after "
+            f"{EXACT_RUN.steps} exact steps"
         )
         examples = (Counterexample(left.smallest, description, left.seed, left.value),)
     evidence = CheckEvidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
@@ -236,14 +237,14 @@ def check(seed: int) -> StatementResult:
 
 def leaves(world: TheoryWorld) -> float:
     """How far above epsilon training lifts a correct answer that the base gives at or below it."""
-    low_XY = world.correct_XY & (world.base_XY <= LOOSE) & (world.base_XY > 0)
+    low_XY = world.correct_XY & (world.base_XY <= SEARCH_EPSILON) & (world.base_XY > 0)
     if not low_XY.any():
         return 0.0
-    p_XY = train(tabular(world), world, EXACT_RUN, np.random.default_rng(0), RARELY).final.probability_XY
-    return float(np.where(low_XY, p_XY - LOOSE, 0.0).max()) - 1e-6
+    p_XY = train(tabular(world), world, EXACT_RUN, np.random.default_rng(0), END_ONLY).final.probability_XY
+    return float(np.where(low_XY, p_XY - SEARCH_EPSILON, 0.0).max()) - 1e-6
 
 
-DRIFT = Statement(
+DRIFT_STATEMENT = Statement(
     "C.3",
     "the support at epsilon is preserved in finitely many steps: an answer at or below epsilon stays there, up to the "
     "factor exp(2 eta T K)",
