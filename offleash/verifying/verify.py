@@ -17,7 +17,7 @@ import polars as pl
 from offleash.cpus import usable_cpus
 from offleash.data.run import read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, read_problems
-from offleash.data.shards import DAMAGE, check_schema, damaged
+from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
@@ -243,7 +243,7 @@ def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: i
     try:
         return pl.scan_parquet(shard).select(columns).slice(start, rows).collect()
     except DAMAGE as error:
-        raise damaged(shard, error) from None
+        raise damaged_shard_error(shard, error) from None
 
 
 def judge_rows(judge: Judge, cases: CasesByProblem, rows: pl.DataFrame, opened: bool) -> pl.DataFrame:
