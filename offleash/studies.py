@@ -36,7 +36,7 @@ from offleash.samplers.seeds import seed_of
 from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
-NAMES = ("base", "rl")  # the folders of the two runs
+RUN_FOLDERS = ("base", "rl")  # the folders of the two runs
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def study(
     """
     check_study(request, folder, verifying, progress)
     runs: list[DrawSummary] = []
-    for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
+    for name, model, seed in zip(RUN_FOLDERS, request.models, request.seeds(), strict=True):
         settings = (request.problems, model, request.decoding, request.k, request.until, seed)
         runs.append(draw_model(folder / name, *settings, verifying, progress, announce))
         drawn(runs[-1])
@@ -118,7 +118,7 @@ def study(
     if any(run.stuck > run.without_samples or not run.samples for run in runs):
         return StudyRuns(folder, tuple(runs), (), None)
     judged = () if request.until else _verify_runs(folder, verifying or VerifyOptions(), progress)
-    paths = [f"{name}={folder / name}" for name in NAMES]
+    paths = [f"{name}={folder / name}" for name in RUN_FOLDERS]
     # an earlier study may have left verdicts of another verifier in these folders
     inputs = ComparisonInputs(paths, LoadOptions(verdicts=judged[0].verifier if judged else runs[0].verifier))
     comparisons, _ = inputs.compare(question, progress)
@@ -135,7 +135,7 @@ def check_study(
         raise OffleashError(
             f"{folder} is a run folder, but a study is a folder of two runs. Choose another name with -o."
         )
-    for name, model, seed in zip(NAMES, request.models, request.seeds(), strict=True):
+    for name, model, seed in zip(RUN_FOLDERS, request.models, request.seeds(), strict=True):
         check_draw(folder / name, request.problems, model, request.decoding, request.k, request.until, seed)
     for model in {str(model): model for model in request.models}.values():
         progress(f"checking {model}")
@@ -149,12 +149,12 @@ def check_study(
 
 def _verify_runs(folder: Path, options: VerifyOptions, progress: Progress) -> tuple[VerificationResult, ...]:
     with open_judge(options, progress) as judge:
-        return tuple(verify_with(judge, folder / name, options, progress) for name in NAMES)
+        return tuple(verify_with(judge, folder / name, options, progress) for name in RUN_FOLDERS)
 
 
 def cost_text(request: StudyRequest, cost: Cost) -> str:
     """What a study may cost, before anything is loaded."""
-    until = (
+    until_text = (
         f"{many(cost.least, 'sample')} if all are correct, {cost.most:,} if none are: "
         f"sampling of a problem stops after {many(cost.until, 'correct sample')}"
         if cost.until
@@ -162,7 +162,7 @@ def cost_text(request: StudyRequest, cost: Cost) -> str:
     )
     return (
         f"Study of {request.models[0]} and {request.models[1]} on {many(cost.problems, 'problem')}, k = {cost.k:,}, "
-        f"{decoding_text(request.decoding)}.\n  Cost: {until}; at most {cost.most * cost.tokens:,} tokens."
+        f"{decoding_text(request.decoding)}.\n  Cost: {until_text}; at most {cost.most * cost.tokens:,} tokens."
     )
 
 

@@ -21,11 +21,11 @@ from offleash.errors import OffleashError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-FOLDER = "checkpoints"
+CHECKPOINTS_FOLDER = "checkpoints"
 STATE = "training.pt"
-WRITING = ".writing-"  # prefix of one that is not complete yet
-GONE = ".gone-"  # prefix of one that is being deleted
-OLD = ".old"  # suffix of one that is being replaced
+UNFINISHED_PREFIX = ".writing-"  # prefix of one that is not complete yet
+DELETING_PREFIX = ".gone-"  # prefix of one that is being deleted
+REPLACED_SUFFIX = ".old"  # suffix of one that is being replaced
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def save(
     """
     from safetensors import SafetensorError
 
-    checkpoints = folder / FOLDER
+    checkpoints = folder / CHECKPOINTS_FOLDER
     target = checkpoints / f"step-{step:06d}"
-    temporary = checkpoints / f"{WRITING}{target.name}"
+    temporary = checkpoints / f"{UNFINISHED_PREFIX}{target.name}"
     try:
         checkpoints.mkdir(parents=True, exist_ok=True)
         _clean_up(checkpoints)
@@ -66,7 +66,7 @@ def save(
             f"The checkpoint {target} could not be written ({_first_line(error)}); earlier ones are intact. "
             "Free some disk space, then run again to resume from the last one."
         ) from None
-    older = [checkpoint for checkpoint in _complete(checkpoints) if checkpoint.step < step]
+    older = [checkpoint for checkpoint in _complete_checkpoints(checkpoints) if checkpoint.step < step]
     for checkpoint in older[: max(0, len(older) - max(keep, 1) + 1)]:
         _discard(checkpoint.folder)
     return Checkpoint(step, target)
@@ -74,7 +74,7 @@ def save(
 
 def newest(folder: Path) -> Checkpoint | None:
     """The complete checkpoint with the most steps, if there is one."""
-    return max(_complete(folder / FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
+    return max(_complete_checkpoints(folder / CHECKPOINTS_FOLDER), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
@@ -82,9 +82,9 @@ def load_state(checkpoint: Checkpoint) -> Mapping[str, object]:
     file = checkpoint.folder / STATE
     try:
         with zipfile.ZipFile(file) as archive:  # torch itself does not check the checksums that it writes
-            broken = archive.testzip()
-        state = None if broken else _read(file)
-        damage = f"{broken} does not match its checksum" if broken else "it holds no training state"
+            damaged_member = archive.testzip()
+        state = None if damaged_member else _read(file)
+        damage = f"{damaged_member} does not match its checksum" if damaged_member else "it holds no training state"
     except (OSError, RuntimeError, EOFError, ValueError, UnpicklingError, zipfile.BadZipFile) as error:
         state, damage = None, _first_line(error)
     if not isinstance(state, Mapping):
@@ -109,8 +109,8 @@ def _write(
     tokenizer.save_pretrained(temporary)
     # Samplers clear the model's generation config; saved like that, `generate` would never end a sample.
     own = model.generation_config
-    empty = own is None or own.eos_token_id is None
-    decoding = GenerationConfig.from_model_config(model.config) if empty else deepcopy(own)
+    no_eos = own is None or own.eos_token_id is None
+    decoding = GenerationConfig.from_model_config(model.config) if no_eos else deepcopy(own)
     if ends:
         decoding.eos_token_id = list(ends)
     elif decoding.eos_token_id is None:
@@ -138,7 +138,7 @@ def _read(file: Path, mapped: bool = False) -> object:
 
 def _publish(temporary: Path, target: Path) -> None:
     """Give a complete checkpoint its name; an older one of that name is kept aside until the new one is in place."""
-    old = target.with_name(target.name + OLD)
+    old = target.with_name(target.name + REPLACED_SUFFIX)
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -147,11 +147,11 @@ def _publish(temporary: Path, target: Path) -> None:
         _discard(old)
 
 
-def _complete(checkpoints: Path) -> list[Checkpoint]:
+def _complete_checkpoints(checkpoints: Path) -> list[Checkpoint]:
     """The complete checkpoints, by step; one that was being replaced counts if a kill came before its successor."""
     folder_of: dict[int, Path] = {}
     for path in sorted(checkpoints.glob("step-*"), reverse=True):  # step-000120.old before step-000120
-        named = re.fullmatch(rf"step-(\d+)(?:{re.escape(OLD)})?", path.name)
+        named = re.fullmatch(rf"step-(\d+)(?:{re.escape(REPLACED_SUFFIX)})?", path.name)
         if named and (path / STATE).is_file():
             folder_of[int(named[1])] = path
     return [Checkpoint(step, folder_of[step]) for step in sorted(folder_of)]
@@ -159,20 +159,20 @@ def _complete(checkpoints: Path) -> list[Checkpoint]:
 
 def _clean_up(checkpoints: Path) -> None:
     """Delete what a kill left half written or half deleted."""
-    for start in (WRITING, GONE):
+    for start in (UNFINISHED_PREFIX, DELETING_PREFIX):
         for path in checkpoints.glob(f"{start}*"):
             shutil.rmtree(path, ignore_errors=True)
-    for path in checkpoints.glob(f"step-*{OLD}"):
+    for path in checkpoints.glob(f"step-*{REPLACED_SUFFIX}"):
         if (path.with_suffix("") / STATE).is_file():
             _discard(path)
 
 
 def _discard(folder: Path) -> None:
     """Delete a checkpoint under another name, so that a kill leaves no half of one under its own."""
-    gone = folder.with_name(GONE + folder.name)
+    deleting = folder.with_name(DELETING_PREFIX + folder.name)
     with suppress(OSError):  # the next save tries again
-        folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(deleting)
+        shutil.rmtree(deleting, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

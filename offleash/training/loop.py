@@ -23,7 +23,7 @@ from offleash.training.rollouts import StepRollouts
 from offleash.training.trainer import Trainer, open_trainer
 from offleash.training.update import UpdateStats, batch_of, batch_seed, supervise, update
 
-IDLE_STEPS = 5  # steps in a row with nothing to learn, after which training is stopped: fewer happen by chance
+MAX_IDLE_STEPS = 5  # steps in a row with nothing to learn, after which training is stopped: fewer happen by chance
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training
         first, last, idle = trainer.step, dict[str, float](), 0
         try:
             for step in range(first, recipe.steps):
-                began = time.monotonic()
+                start_time = time.monotonic()
                 rollouts = trainer.collector.step(trainer.policy, step)
-                stats = _learn(trainer, rollouts, step)
-                last = {**_step_metrics(rollouts, stats), **_supervised(trainer, rollouts, step)}
+                stats = _update_policy(trainer, rollouts, step)
+                last = {**_step_metrics(rollouts, stats), **_supervised_update(trainer, rollouts, step)}
                 idle = 0 if _had_signal(trainer, rollouts, stats, "sft/loss" in last) else idle + 1
-                if idle >= IDLE_STEPS:
-                    raise _no_signal(rollouts, idle)
-                last |= _validated(trainer, step)
+                if idle >= MAX_IDLE_STEPS:
+                    raise _no_signal_error(rollouts, idle)
+                last |= _validation_metrics(trainer, step)
                 trainer.step = step + 1
                 # before the checkpoint: a step that has one is not done again
-                metrics.write(step, last | {"seconds": time.monotonic() - began})
+                metrics.write(step, last | {"seconds": time.monotonic() - start_time})
                 if trainer.step % recipe.checkpoint_every == 0 or trainer.step == recipe.steps:
                     trainer.save()
                 progress(_progress_text(recipe, trainer.step, last))
@@ -90,7 +90,7 @@ def _gc_frozen() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _learn(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
+def _update_policy(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
     """One policy-gradient update on the groups of a step."""
     recipe = trainer.recipe
     trainer.set_rate(step)
@@ -103,7 +103,7 @@ def _learn(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
     )
 
 
-def _supervised(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str, float]:
+def _supervised_update(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str, float]:
     """Every `sft_every` steps, supervised steps on traces of problems that no sample solved."""
     schedule = trainer.method.schedule
     if not schedule.sft_every:
@@ -118,7 +118,7 @@ def _supervised(trainer: Trainer, rollouts: StepRollouts, step: int) -> dict[str
     return {"sft/loss": stats.loss, "sft/samples": float(stats.trained)} if stats else {}
 
 
-def _validated(trainer: Trainer, step: int) -> dict[str, float]:
+def _validation_metrics(trainer: Trainer, step: int) -> dict[str, float]:
     """Every `validation.every` steps, pass@1 on validation problems; counts resets after it stalls."""
     every = trainer.recipe.validation.every
     if not every or (step + 1) % every or trainer.validation is None:
@@ -157,7 +157,7 @@ def _had_signal(trainer: Trainer, rollouts: StepRollouts, stats: UpdateStats, su
     return traces or (stats.signal and rollouts.verdicts["correct"] > 0)
 
 
-def _no_signal(rollouts: StepRollouts, steps: int) -> OffleashError:
+def _no_signal_error(rollouts: StepRollouts, steps: int) -> OffleashError:
     """The error for a training run without a learning signal, by its cause."""
     if rollouts.verdicts["correct"] == rollouts.samples:
         return OffleashError(
@@ -169,12 +169,13 @@ def _no_signal(rollouts: StepRollouts, steps: int) -> OffleashError:
             "last step), so there is nothing to learn. Use problems that are solved sometimes, or larger groups."
         )
     unread = rollouts.verdicts["unread"] / max(1, rollouts.samples)
-    cut = rollouts.truncated / max(1, rollouts.samples)
+    truncated_share = rollouts.truncated / max(1, rollouts.samples)
     example = rollouts.examples[0][:80] if rollouts.examples else ""
     return OffleashError(
         f"The reward was 0 for every sample of {steps} steps, so there is nothing to learn. In the last step "
-        f"{unread:.0%} were unread and {cut:.0%} were truncated at sampling.max_tokens; one begins {example!r}. Use "
-        "easier problems or larger groups (sampling.group), or look at the samples: offleash draw, offleash verify."
+        f"{unread:.0%} were unread and {truncated_share:.0%} were truncated at sampling.max_tokens; one begins "
+        f"{example!r}. Use easier problems or larger groups (sampling.group), or look at the "
+        "samples: offleash draw, offleash verify."
     )
 
 
@@ -188,20 +189,23 @@ def _with_checkpoint(error: OffleashError, last: Checkpoint | None) -> OffleashE
 
 
 def _progress_text(recipe: Recipe, step: int, values: Mapping[str, float]) -> str:
-    validated = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
+    validation_text = f", pass@1 {values['validation/pass@1']:.3f}" if "validation/pass@1" in values else ""
     return (
         f"{recipe.method}: step {step:,} of {recipe.steps:,}, reward {values['reward']:.3f}, "
-        f"token entropy {values['entropy/token']:.3f}{validated}"
+        f"token entropy {values['entropy/token']:.3f}{validation_text}"
     )
 
 
 def training_text(training: Training) -> str:
     """A few lines: the steps done, the metrics of the last one, and what to do with the model."""
     resumed = f" ({training.resumed:,} in earlier calls)" if training.resumed else ""
-    shown = ("reward", "entropy/token", "validation/pass@1")
-    last = ", ".join(f"{name} {training.metrics[name]:.3f}" for name in shown if name in training.metrics)
+    metric_names = ("reward", "entropy/token", "validation/pass@1")
+    metrics_text = ", ".join(
+        f"{name} {training.metrics[name]:.3f}" for name in metric_names if name in training.metrics
+    )
+    last_step = f"; last step: {metrics_text}" if metrics_text else ""
     lines = [
-        f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{f'; last step: {last}' if last else ''}.",
+        f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{last_step}.",
         f"  Model: {training.model}. Metrics of every step: {training.folder / 'metrics.jsonl'}.",
         f"  To see what it kept, lost and gained: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
     ]

@@ -41,18 +41,18 @@ class RolloutGroup:
 
     def own(self) -> "RolloutGroup":
         """The group without external traces."""
-        mine = ~self.expert_G
+        own_G = ~self.expert_G
         return (
             self
-            if mine.all()
+            if own_G.all()
             else replace(
                 self,
-                reward_G=self.reward_G[mine],
-                length_G=self.length_G[mine],
-                logprob_GT=self.logprob_GT[mine],
-                entropy_GT=self.entropy_GT[mine],
-                answer_G=tuple(answer for answer, here in zip(self.answer_G, mine, strict=True) if here),
-                expert_G=self.expert_G[mine],
+                reward_G=self.reward_G[own_G],
+                length_G=self.length_G[own_G],
+                logprob_GT=self.logprob_GT[own_G],
+                entropy_GT=self.entropy_GT[own_G],
+                answer_G=tuple(answer for answer, is_own in zip(self.answer_G, own_G, strict=True) if is_own),
+                expert_G=self.expert_G[own_G],
             )
         )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
 
-Line = dict[str, float | None]
+MetricsLine = dict[str, float | None]
 
 
 class Metrics:
@@ -74,7 +74,7 @@ class Metrics:
         self._writer.flush()  # the writer buffers for two minutes, and a kill would lose steps that are not repeated
 
 
-def read_metrics(path: Path) -> list[Line]:
+def read_metrics(path: Path) -> list[MetricsLine]:
     """The lines of a file of metrics, or of the one in a folder; a last line that a kill cut off is left out."""
     file = path / FILE if path.is_dir() else path
     try:
@@ -124,7 +124,7 @@ def _truncate(file: Path, step: int | None) -> None:
         ) from None
 
 
-def _line(text: str) -> Line | None:
+def _line(text: str) -> MetricsLine | None:
     """The values of a line; None where it holds something else."""
     try:
         values = json.loads(text)

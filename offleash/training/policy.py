@@ -28,7 +28,7 @@ from offleash.training.method import Flags, Floats, Ints, TokenBatch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CHECKED = 4  # samples on which trees are compared with plain rows before they are used
+CHECKED_SAMPLES = 4  # samples on which trees are compared with plain rows before they are used
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Policy:
 
         seed_N = np.concatenate([sample_seeds(seed, 0, size) for seed in seeds])
         ends = np.array(self.loaded.ends, np.int64)
-        walk = Walk(self.network, decoding, ends, trees, drawn.rows.prompt_N, seed_N, self.limits, watch=watch)
+        prefix_walk = Walk(self.network, decoding, ends, trees, drawn.rows.prompt_N, seed_N, self.limits, watch=watch)
         texts = [""] * N
-        for ended in walk.run():
+        for ended in prefix_walk.run():
             length = ended.token_ET.shape[1]
             drawn.rows.token_NT[ended.sample_N, :length] = ended.token_ET[ended.sequence_N]
             drawn.rows.length_N[ended.sample_N] = length
@@ -133,7 +133,7 @@ class Policy:
         """
         self.loaded.model.set_attn_implementation(self.plain)
         if self.trees is None:
-            self.trees = trees_agree(self.loaded.model, rows.part(np.arange(min(CHECKED, len(rows.length_N)))))
+            self.trees = trees_agree(self.loaded.model, rows.part(np.arange(min(CHECKED_SAMPLES, len(rows.length_N)))))
         return (by_trees if self.trees else by_rows)(self.loaded.model, rows, temperature)
 
 
@@ -152,35 +152,35 @@ def open_policy(name: str) -> Policy:
         )
     plain = str(loaded_model.model.config._attn_implementation)
     try:
-        shared = open_network(loaded_model.model)
+        network = open_network(loaded_model.model)
     except UnsupportedError as error:
         raise OffleashError(
             f"{name} does not run on the shared-prefix engine ({error}), which this trainer needs. Train it with TRL."
         ) from None
     limits = WalkLimits(memory=int(float(settings["memory"]) * 2**30), rows=int(float(settings["rows"])))
-    return Policy(loaded_model, shared, PromptEncoder(loaded_model.tokenizer, None, model.raw), limits, plain)
+    return Policy(loaded_model, network, PromptEncoder(loaded_model.tokenizer, None, model.raw), limits, plain)
 
 
 def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
     """Refuse a tokenizer that does not round-trip: the rewarded texts would not be the learned ones."""
     tokenizer = policy.loaded.tokenizer
     tokens: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
-    backs = decode(tokenizer, tokens)
-    for text, read, back in zip(texts, tokens, backs, strict=True):
-        if tokenizer.unk_token_id in read or not _same(text, back):
+    round_trips = decode(tokenizer, tokens)
+    for text, read, round_trip in zip(texts, tokens, round_trips, strict=True):
+        if tokenizer.unk_token_id in read or not _same(text, round_trip):
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
                 f"The tokenizer of {name or 'the model'} does not round-trip: {text[:60]!r} is decoded as "
-                f"{back[:60]!r}. The rewarded texts would not be the learned ones. Save the model with the tokenizer "
-                "that it was trained with (for a qwen2 configuration, transformers may load another one)."
+                f"{round_trip[:60]!r}. The rewarded texts would not be the learned ones. Save the model with the "
+                "tokenizer that it was trained with (for a qwen2 configuration, transformers may load another one)."
             )
 
 
-def _same(text: str, back: str) -> bool:
+def _same(text: str, round_trip: str) -> bool:
     """Whether all characters and all gaps between words are preserved; additional gaps do no harm."""
-    words, others = text.split(), back.split()
-    gaps, kept = (set(accumulate(map(len, some))) for some in (words, others))
-    return "".join(words) == "".join(others) and gaps <= kept
+    words, others = text.split(), round_trip.split()
+    word_ends, other_word_ends = (set(accumulate(map(len, some))) for some in (words, others))
+    return "".join(words) == "".join(others) and word_ends <= other_word_ends
 
 
 def frozen_copy(policy: Policy) -> Policy:
@@ -198,7 +198,7 @@ def frozen_copy(policy: Policy) -> Policy:
 
 
 BRANCH_ATTENTION = "offleash_branches"
-SHORT = 64  # tokens per row up to which one matrix product is quicker than torch's tiled attention
+SHORT_ROW = 64  # tokens per row up to which one matrix product is quicker than torch's tiled attention
 
 _layout: ContextVar["Layout"] = ContextVar("layout")
 
@@ -211,7 +211,7 @@ class Trees:
     depth_M: Ints
     node_SL: Ints  # the path of every distinct sample, prompt included; beyond its end its last node again
     index_M: Ints  # one position of each node in the flattened paths, from which its output is taken
-    after_NT: Ints  # the node that each token of a sample follows
+    parent_NT: Ints  # the node that each token of a sample follows
 
 
 def trees_of(rows: TokenBatch) -> Trees:
@@ -221,32 +221,32 @@ def trees_of(rows: TokenBatch) -> Trees:
     first_B = np.cumsum(length_B) - length_B
     token = [np.concatenate([np.asarray(prompt, np.int64) for prompt in rows.prompts])]
     depth = [np.concatenate([np.arange(length) for length in length_B])]
-    after_NT = np.empty((N, T), np.int64)
+    parent_NT = np.empty((N, T), np.int64)
     node_N = (first_B + length_B - 1)[rows.prompt_N]  # the node that each sample has reached
-    after_NT[:, 0], count = node_N, len(token[0])
+    parent_NT[:, 0], count = node_N, len(token[0])
     for level in range(T - 1):
-        open_N = np.flatnonzero(rows.length_N > level + 1)
+        continuing_N = np.flatnonzero(rows.length_N > level + 1)
         # a child is its parent and its token, packed into one integer: samples that share both share the child
-        key = node_N[open_N] << 32 | rows.token_NT[open_N, level]
+        key = node_N[continuing_N] << 32 | rows.token_NT[continuing_N, level]
         distinct, node = np.unique(key, return_inverse=True)
-        node_N[open_N] = count + node
+        node_N[continuing_N] = count + node
         token.append(distinct & 0xFFFFFFFF)
-        level_of = np.empty(len(distinct), np.int64)
-        level_of[node] = length_B[rows.prompt_N[open_N]] + level
-        depth.append(level_of)
+        level_by_node = np.empty(len(distinct), np.int64)
+        level_by_node[node] = length_B[rows.prompt_N[continuing_N]] + level
+        depth.append(level_by_node)
         count += len(distinct)
-        after_NT[:, level + 1] = node_N
-    node_SL = _paths(rows, after_NT, length_B, first_B)
+        parent_NT[:, level + 1] = node_N
+    node_SL = _paths(rows, parent_NT, length_B, first_B)
     index_M = np.empty(count, np.int64)
     index_M[node_SL.ravel()[::-1]] = np.arange(node_SL.size)[
         ::-1
     ]  # the first position of a node, never one after an end
-    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, index_M, after_NT)
+    return Trees(np.concatenate(token), np.concatenate(depth), node_SL, index_M, parent_NT)
 
 
-def _paths(rows: TokenBatch, after_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
+def _paths(rows: TokenBatch, parent_NT: Ints, length_B: Ints, first_B: Ints) -> Ints:
     """The nodes of every distinct sample, from the first token of its prompt."""
-    path_ST = np.unique(np.concatenate([rows.prompt_N[:, None], after_NT], 1), axis=0)
+    path_ST = np.unique(np.concatenate([rows.prompt_N[:, None], parent_NT], 1), axis=0)
     prompt_S, path_ST = path_ST[:, 0], path_ST[:, 1:]
     T, longest = path_ST.shape[1], int(length_B.max())
     node_SL = np.repeat(path_ST[:, -1:], longest + T - 1, 1)
@@ -300,14 +300,14 @@ def attention(
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
     """Causal attention over rows. Padding comes after a sample, where causality hides it: no other mask is needed."""
-    L, shared = query.shape[2], query.shape[1] != key.shape[1]
-    if L > SHORT:
-        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=shared)
-    if shared:
+    L, grouped_query = query.shape[2], query.shape[1] != key.shape[1]
+    if L > SHORT_ROW:
+        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=grouped_query)
+    if grouped_query:
         repeats = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    later = torch.ones(L, L, dtype=torch.bool, device=query.device).triu(1)
-    scores = torch.matmul(query * scale, key.transpose(2, 3)).masked_fill(later, -torch.inf)
+    future_mask = torch.ones(L, L, dtype=torch.bool, device=query.device).triu(1)
+    scores = torch.matmul(query * scale, key.transpose(2, 3)).masked_fill(future_mask, -torch.inf)
     return torch.matmul(torch.softmax(scores, -1), value)
 
 
@@ -324,13 +324,13 @@ def _gather_rows(nodes: Tensor, layout: Layout) -> Tensor:
 # its own, so each token has the logits it would have in its own sample.
 
 
-AGREE = 1e-3  # nats by which log-probabilities by trees may differ from those by plain rows
+TREE_TOLERANCE = 1e-3  # nats by which log-probabilities by trees may differ from those by plain rows
 
 
 def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
     """Log-probabilities (N, T) of the tokens at a temperature, each distinct prefix computed once."""
     trees, device = trees_of(rows), next(model.parameters()).device
-    before = model.config._attn_implementation
+    original_attention = model.config._attn_implementation
     register()
     model.set_attn_implementation(BRANCH_ATTENTION)
     try:
@@ -341,10 +341,10 @@ def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> 
                 use_cache=False,
             ).logits[0]
     finally:
-        model.set_attn_implementation(before)
+        model.set_attn_implementation(original_attention)
     logprob_MV = torch.log_softmax(logits.float() / temperature, -1)
-    after, token = (torch.from_numpy(array).to(device) for array in (trees.after_NT, rows.token_NT))
-    return logprob_MV[after, token]
+    parent, token = (torch.from_numpy(array).to(device) for array in (trees.parent_NT, rows.token_NT))
+    return logprob_MV[parent, token]
 
 
 def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
@@ -362,9 +362,9 @@ def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> T
         attention_mask=torch.from_numpy(mask_NL.astype(np.int64)).to(device),
         use_cache=False,
     ).logits
-    after_NT = prompt_length[:, None] - 1 + np.arange(rows.token_NT.shape[1])
-    after = torch.from_numpy(np.minimum(after_NT, longest - 1)).to(device)
-    chosen = torch.take_along_dim(logits.float(), after[..., None], 1) / temperature
+    parent_NT = prompt_length[:, None] - 1 + np.arange(rows.token_NT.shape[1])
+    parent = torch.from_numpy(np.minimum(parent_NT, longest - 1)).to(device)
+    chosen = torch.take_along_dim(logits.float(), parent[..., None], 1) / temperature
     token = torch.from_numpy(rows.token_NT).to(device)
     return torch.log_softmax(chosen, -1).gather(-1, token[..., None])[..., 0]
 
@@ -377,4 +377,4 @@ def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
         except (ValueError, RuntimeError, TypeError):  # the model does not support our attention function
             return False
     real = torch.from_numpy(rows.real_NT).to(difference.device)
-    return bool(difference[real].abs().max() <= AGREE)
+    return bool(difference[real].abs().max() <= TREE_TOLERANCE)

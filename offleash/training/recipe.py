@@ -28,10 +28,10 @@ from offleash.data.identity import SettingDifference, differences
 from offleash.errors import OffleashError, unknown
 from offleash.training.methods.registry import METHODS, method
 
-# Types of values. Each says in words what it takes: `described` puts them in place of pydantic's message.
+# Types of values. Each says in words what it takes: `expecting` puts them in place of pydantic's message.
 
 
-def described(words: str) -> WrapValidator:
+def expecting(words: str) -> WrapValidator:
     """Replace pydantic's message about a value by what is wanted: "a number above 0"."""
 
     def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -51,26 +51,26 @@ def number_from_yaml(value: object) -> object:
 
 
 YAML_NUMBER = BeforeValidator(number_from_yaml)
-Text = Annotated[str, Field(pattern=r"\S"), described("text")]
-Switch = Annotated[bool, Field(strict=True), described("true or false")]
-Count = Annotated[int, Field(ge=1), YAML_NUMBER, described("a whole number of 1 or more")]
-GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, described("a whole number of 2 or more")]
-CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, described("a whole number of 0 or more")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, described("a number above 0")]
-PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, described("a number of 0 or more")]
+Text = Annotated[str, Field(pattern=r"\S"), expecting("text")]
+Switch = Annotated[bool, Field(strict=True), expecting("true or false")]
+Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number of 1 or more")]
+GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number of 2 or more")]
+CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number of 0 or more")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number above 0")]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number of 0 or more")]
 Option = float | int | bool
 
 # A section whose lines are all commented out is None in YAML: all its defaults hold.
 SECTION = BeforeValidator(lambda value: {} if value is None else value)
 # `problems: countdown:train` is short for `problems: {name: countdown:train}`.
-NAMED = BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
+NAME_TO_SECTION = BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
 
 
 # The recipe, its sections, and what may change when a training run is resumed. Names and order of the fields are those
 # of recipe.yaml in a training folder: rename one, and existing training runs cannot be resumed.
 
 STRICT = ConfigDict(extra="forbid")
-FREE = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change on resume
+CHANGEABLE_ON_RESUME = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change on resume
 EXAMPLES = {"model": "hf:./base", "problems": "countdown:train", "name": "countdown:train"}  # of keys without default
 
 
@@ -109,7 +109,7 @@ class Optimizer:
 class Validation:
     """What is drawn between steps to measure the policy; `every` 0: never."""
 
-    problems: Annotated[ProblemSource, NAMED] | None = None
+    problems: Annotated[ProblemSource, NAME_TO_SECTION] | None = None
     every: CountOrZero = 0  # steps
     samples: Count = 16  # per problem
 
@@ -119,7 +119,7 @@ class Recipe:
     """A training run. In YAML the options of a method are written under it: `method: {name: grpo, kl: 0.01}`."""
 
     model: Text
-    problems: Annotated[ProblemSource, NAMED, SECTION]
+    problems: Annotated[ProblemSource, NAME_TO_SECTION, SECTION]
     method: Text = "grpo"
     options: Mapping[str, Option] = field(default_factory=dict)
     steps: Count = 100
@@ -168,7 +168,7 @@ def recipe_of(document: Mapping[str, object]) -> Recipe:
     try:
         return RECIPE.validate_python({**document, "method": name, "options": options})
     except ValidationError as error:
-        raise _refusal(error.errors()) from None
+        raise _validation_error(error.errors()) from None
 
 
 def document(recipe: Recipe) -> dict[str, object]:
@@ -234,7 +234,7 @@ def _flat(recipe: Recipe) -> dict[str, object]:
     """What must agree on resume, by dotted name; an explicit default is no difference."""
     flat: dict[str, object] = {}
     for name, value in document(recipe).items():
-        if name in FREE:
+        if name in CHANGEABLE_ON_RESUME:
             continue
         if name == "method":
             flat |= {name: recipe.method}
@@ -249,7 +249,7 @@ def _flat(recipe: Recipe) -> dict[str, object]:
 # Pydantic's errors, reworded.
 
 
-def _refusal(errors: Sequence[ErrorDetails]) -> OffleashError:
+def _validation_error(errors: Sequence[ErrorDetails]) -> OffleashError:
     """One error of all that pydantic found: a misspelt key first, because it explains a missing one."""
     misspelt = ("unexpected_keyword_argument", "invalid_key")
     error = min(errors, key=lambda error: error["type"] not in misspelt)
@@ -258,15 +258,17 @@ def _refusal(errors: Sequence[ErrorDetails]) -> OffleashError:
     if error["type"] in misspelt:
         return _unknown_key(section, key)
     if error["type"] == "missing":
-        under = f" under {section}" if section else ""
-        return OffleashError(f"The recipe has no {name}. Add a line{under}, for example `{key}: {EXAMPLES[key]}`.")
+        section_text = f" under {section}" if section else ""
+        return OffleashError(
+            f"The recipe has no {name}. Add a line{section_text}, for example `{key}: {EXAMPLES[key]}`."
+        )
     keys = [known.rpartition(".")[2] for known in _names(Recipe) if known.rpartition(".")[0] == name]
-    wanted = f"a section with {', '.join(keys)}" if error["type"] == "dataclass_type" else error["msg"]
+    expected = f"a section with {', '.join(keys)}" if error["type"] == "dataclass_type" else error["msg"]
     value = "nothing" if error["input"] is None else repr(error["input"])
     value = value if len(value) <= 200 else f"{value[:200]}..."
-    unquoted = wanted == "text" and isinstance(error["input"], int | float)
-    quotes = " Put it in quotes if it is meant as text." if unquoted else ""
-    return OffleashError(f"{name} must be {wanted}; found {value}.{quotes}")
+    needs_quotes = expected == "text" and isinstance(error["input"], int | float)
+    quotes = " Put it in quotes if it is meant as text." if needs_quotes else ""
+    return OffleashError(f"{name} must be {expected}; found {value}.{quotes}")
 
 
 def _unknown_key(section: str, key: str) -> OffleashError:
@@ -274,9 +276,9 @@ def _unknown_key(section: str, key: str) -> OffleashError:
     names = _names(Recipe)
     name = f"{section}.{key}" if section else key
     values = [known for known in names if not any(other.startswith(f"{known}.") for other in names)]
-    elsewhere = [known for known in values if known.endswith(f".{key}")]
-    if len(elsewhere) == 1:  # the right word in the wrong section
-        return OffleashError(f"There is no recipe key {name!r}. Did you mean {elsewhere[0]!r}?")
+    in_sections = [known for known in values if known.endswith(f".{key}")]
+    if len(in_sections) == 1:  # the right word in the wrong section
+        return OffleashError(f"There is no recipe key {name!r}. Did you mean {in_sections[0]!r}?")
     return unknown("recipe key", name, [known for known in names if known.rpartition(".")[0] == section])
 
 
@@ -322,9 +324,9 @@ def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dic
     {'problems': {'name': 'countdown:train', 'size': 512}, 'steps': 9}
     """
     changed = dict(document)
-    split = [_split(override) for override in overrides]
+    parsed_overrides = [_split(override) for override in overrides]
     # Sections before their values, or `method=grpo` after `method.kl=0.3` would drop the kl.
-    for parts, value in sorted(split, key=lambda pair: len(pair[0])):
+    for parts, value in sorted(parsed_overrides, key=lambda pair: len(pair[0])):
         _set(changed, parts, value)
     return changed
 

@@ -63,7 +63,7 @@ def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Ite
 # Groups: collected for a step, dropped and refilled where the method learns from mixed ones only.
 
 
-Kind = TypeVar("Kind", bound=np.generic)
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,12 @@ class RolloutCollector:
             group,
             reward_G=np.concatenate([group.reward_G, np.ones(count)]),
             length_G=np.concatenate([group.length_G, rows.length_N]),
-            logprob_GT=np.concatenate([wide(group.logprob_GT, T), wide(logprob_ET, T)]),
-            entropy_GT=np.concatenate([wide(group.entropy_GT, T), np.zeros((count, T))]),
+            logprob_GT=np.concatenate([padded(group.logprob_GT, T), padded(logprob_ET, T)]),
+            entropy_GT=np.concatenate([padded(group.entropy_GT, T), np.zeros((count, T))]),
             answer_G=(*group.answer_G, *answers),
             expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
         )
-        return TrainingGroup(problem, joined, np.concatenate([wide(rollout.token_GT, T), wide(rows.token_NT, T)]))
+        return TrainingGroup(problem, joined, np.concatenate([padded(rollout.token_GT, T), padded(rows.token_NT, T)]))
 
     def _greedy(self, policy: Policy, problems: list[TrainingProblem]) -> Sequence[float]:
         """The reward of the greedy sample of each problem, where the method uses it (ReMax)."""
@@ -247,7 +247,7 @@ def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenB
     return TokenBatch([prompt for prompt, _ in pairs], np.arange(len(pairs)), token_NT, length_N)
 
 
-def wide(array_GT: NDArray[Kind], T: int) -> NDArray[Kind]:
+def padded(array_GT: NDArray[Scalar], T: int) -> NDArray[Scalar]:
     """The array padded with zeros to T tokens."""
     missing = T - array_GT.shape[1]
     return np.pad(array_GT, ((0, 0), (0, missing))) if missing else array_GT

@@ -31,7 +31,7 @@ from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, 
 from offleash.training.traces import read_traces
 
 RECIPE, MODEL = "recipe.yaml", "model"
-LARGEST = 1e38  # learning rate that still fits a float32
+MAX_LEARNING_RATE = 1e38  # learning rate that still fits a float32
 
 
 class TrainerState(TypedDict):
@@ -193,7 +193,7 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
 
 def optimizer_of(policy: Policy, recipe: Recipe) -> torch.optim.Optimizer:
     options = recipe.optimizer
-    if options.rate > LARGEST:
+    if options.rate > MAX_LEARNING_RATE:
         raise OffleashError(f"optimizer.rate must be a learning rate, such as 1e-6; found {options.rate:g}.")
     return torch.optim.AdamW(policy.loaded.model.parameters(), lr=options.rate, weight_decay=options.decay)
 

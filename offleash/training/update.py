@@ -21,7 +21,7 @@ from offleash.samplers.seeds import seed_of
 from offleash.training.method import Average, Flags, Floats, Loss, Method, Ratio, TokenBatch, TokenSelection
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
-from offleash.training.rollouts import TrainingGroup, trace_rows, wide
+from offleash.training.rollouts import TrainingGroup, padded, trace_rows
 
 # The loss of a method over the tokens of samples, in torch: ratios, clips, averages, KL, tokens treated separately.
 
@@ -64,11 +64,11 @@ def policy_loss(loss: Loss, inputs: LossInputs, totals: StepTotals) -> Tensor:
 
 def ratios(loss: Loss, inputs: LossInputs) -> Tensor:
     """pi / pi_old of each token; for Ratio.SEQUENCE the geometric mean over the sample (GSPO, arXiv:2507.18071)."""
-    change_NT = torch.where(inputs.real_NT, inputs.new_NT - inputs.old_NT, 0.0)
+    log_ratio_NT = torch.where(inputs.real_NT, inputs.new_NT - inputs.old_NT, 0.0)
     if loss.ratio is Ratio.SEQUENCE:
         length_N1 = inputs.real_NT.sum(1, keepdim=True).clamp(min=1)
-        change_NT = (change_NT.sum(1, keepdim=True) / length_N1).expand_as(change_NT)
-    return change_NT.exp()
+        log_ratio_NT = (log_ratio_NT.sum(1, keepdim=True) / length_N1).expand_as(log_ratio_NT)
+    return log_ratio_NT.exp()
 
 
 def select_tokens(
@@ -117,8 +117,8 @@ def _objective(loss: Loss, inputs: LossInputs) -> Tensor:
     objective_NT = torch.minimum(ratio_NT * inputs.advantage_NT, clipped_NT * inputs.advantage_NT)
     if loss.shaping:
         # Tokens of external traces: pi / (pi + gamma) in place of the ratio, not clipped (LUFFY, arXiv:2504.14945).
-        chance_NT = torch.where(inputs.real_NT, inputs.new_NT, 0.0).exp()
-        shaped_NT = chance_NT / (chance_NT + loss.shaping) * inputs.advantage_NT
+        probability_NT = torch.where(inputs.real_NT, inputs.new_NT, 0.0).exp()
+        shaped_NT = probability_NT / (probability_NT + loss.shaping) * inputs.advantage_NT
         objective_NT = torch.where(inputs.expert_N[:, None], shaped_NT, objective_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
         return torch.where(inputs.selected_NT, objective_NT, 0.0)
@@ -137,15 +137,15 @@ def _divergence(loss: Loss, inputs: LossInputs) -> Tensor:
         weight = weight_N[:, None] if isinstance(weight_N, Tensor) else weight_N
         total_NT = total_NT + weight * k3(inputs.new_NT, inputs.reference_NT, inputs.real_NT)
     if loss.chosen is TokenSelection.KL_COV:
-        change_NT = k3(inputs.new_NT, inputs.old_NT, inputs.real_NT)
-        total_NT = total_NT + loss.penalty * torch.where(inputs.selected_NT, change_NT, 0.0)
+        kl_NT = k3(inputs.new_NT, inputs.old_NT, inputs.real_NT)
+        total_NT = total_NT + loss.penalty * torch.where(inputs.selected_NT, kl_NT, 0.0)
     return total_NT
 
 
 def k3(new_NT: Tensor, other_NT: Tensor, real_NT: Tensor) -> Tensor:
     """The k3 estimator of KL(new || other): o/n - 1 - log(o/n), never negative, unbiased for tokens that `new` drew."""
-    change_NT = torch.where(real_NT, other_NT - new_NT, 0.0)
-    return change_NT.exp() - change_NT - 1
+    log_ratio_NT = torch.where(real_NT, other_NT - new_NT, 0.0)
+    return log_ratio_NT.exp() - log_ratio_NT - 1
 
 
 def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, totals: StepTotals) -> Tensor:
@@ -192,7 +192,7 @@ class UpdateStats:
 
 
 NO_UPDATE = UpdateStats(0.0, 0.0)
-CELLS = 1 << 28  # logits in one forward pass: a gigabyte of float32
+LOGITS_PER_PASS = 1 << 28  # logits in one forward pass: a gigabyte of float32
 
 
 def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batch:
@@ -205,16 +205,16 @@ def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batc
     mean, std = float(reward.mean()), float(reward.std())
     groups = [replace(rollout, group=replace(rollout.group, batch_mean=mean, batch_std=std)) for rollout in groups]
     T = max(rollout.token_GT.shape[1] for rollout in groups)
-    advantage_NT = np.concatenate([wide(_advantages(method, rollout), T) for rollout in groups])
+    advantage_NT = np.concatenate([padded(_advantages(method, rollout), T) for rollout in groups])
     size = [rollout.group.size for rollout in groups]
     rows = TokenBatch(
         [rollout.problem.prompt for rollout in groups],
         np.repeat(np.arange(len(groups)), size),
-        np.concatenate([wide(rollout.token_GT, T) for rollout in groups]),
+        np.concatenate([padded(rollout.token_GT, T) for rollout in groups]),
         np.concatenate([rollout.group.length_G for rollout in groups]),
     )
-    logprob_NT = np.concatenate([wide(rollout.group.logprob_GT, T) for rollout in groups])
-    entropy_NT = np.concatenate([wide(rollout.group.entropy_GT, T) for rollout in groups])
+    logprob_NT = np.concatenate([padded(rollout.group.logprob_GT, T) for rollout in groups])
+    entropy_NT = np.concatenate([padded(rollout.group.entropy_GT, T) for rollout in groups])
     real_NT, loss = rows.real_NT, method.loss
     batch = Batch(
         rows,
@@ -228,8 +228,8 @@ def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batc
     )
     if loss.kl or loss.anchor:
         return batch
-    pulled_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.selected_NT & bool(loss.penalty))
-    return _part(batch, np.flatnonzero(pulled_NT.any(1)))
+    has_gradient_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.selected_NT & bool(loss.penalty))
+    return _batch_part(batch, np.flatnonzero(has_gradient_NT.any(1)))
 
 
 def update(
@@ -247,7 +247,7 @@ def update(
     """
     if not len(batch.rows.length_N):
         return NO_UPDATE
-    parts = [_part(batch, samples) for samples in batch.rows.parts(_tokens_per_pass(policy, options))]
+    parts = [_batch_part(batch, samples) for samples in batch.rows.parts(_tokens_per_pass(policy, options))]
     with torch.no_grad():
         references = [reference.logprobs(part.rows, temperature) if reference else None for part in parts]
     stats = NO_UPDATE
@@ -298,7 +298,7 @@ def step(policy: Policy, optimizer: torch.optim.Optimizer, options: Optimizer, l
 def _tokens_per_pass(policy: Policy, options: Optimizer) -> int:
     """Tokens in one forward pass: as the recipe says, or fewer if the vocabulary is large."""
     vocabulary = int(policy.loaded.model.config.get_text_config().vocab_size)
-    return max(1, min(options.tokens, CELLS // vocabulary))
+    return max(1, min(options.tokens, LOGITS_PER_PASS // vocabulary))
 
 
 def _advantages(method: Method, rollout: TrainingGroup) -> Floats:
@@ -309,7 +309,7 @@ def _advantages(method: Method, rollout: TrainingGroup) -> Floats:
     return np.ascontiguousarray(advantage, dtype=np.float64)
 
 
-def _part(batch: Batch, samples: np.ndarray) -> Batch:
+def _batch_part(batch: Batch, samples: np.ndarray) -> Batch:
     """Some samples of a batch; the totals stay those of the step."""
     rows = batch.rows.part(samples) if len(samples) else TokenBatch([], samples, batch.rows.token_NT[samples], samples)
     return Batch(
@@ -326,8 +326,8 @@ def _part(batch: Batch, samples: np.ndarray) -> Batch:
 
 def _loss_inputs(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInputs:
     def tensor(array: np.ndarray) -> Tensor:
-        made = torch.from_numpy(array)
-        return made.to(new_NT.device, new_NT.dtype if made.is_floating_point() else made.dtype)
+        converted = torch.from_numpy(array)
+        return converted.to(new_NT.device, new_NT.dtype if converted.is_floating_point() else converted.dtype)
 
     return LossInputs(
         new_NT,
@@ -345,8 +345,8 @@ def _clipped_tokens(method: Method, inputs: LossInputs) -> int:
     """How many of the policy's own tokens have a ratio outside of the clip."""
     with torch.no_grad():
         ratio = ratios(method.loss, inputs)
-        far = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
-        return int((far & inputs.real_NT & ~inputs.expert_N[:, None]).sum())
+        outside_clip = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
+        return int((outside_clip & inputs.real_NT & ~inputs.expert_N[:, None]).sum())
 
 
 def batch_seed(seed: int, step_: int) -> int:

@@ -10,8 +10,8 @@ Tree = Fraction | tuple[str, tuple["Tree", ...]]  # a number, or an operation (+
 
 LONGEST = 5_000  # characters
 DIGITS = 30  # of one number
-NUMBERS = 200  # in one expression, which bounds the depth of its tree
-BRACKETS = 100  # inside each other
+MAX_NUMBERS = 200  # in one expression, which bounds the depth of its tree
+MAX_BRACKET_DEPTH = 100  # inside each other
 
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/()]))", re.ASCII)
 _SIGNS = str.maketrans(
@@ -35,12 +35,12 @@ def parsed(text: str) -> Tree:
     ('*', (('+', (Fraction(3, 1), Fraction(5, 1))), Fraction(2, 1)))
     """
     operands: list[Tree] = []
-    waiting: list[str] = []  # operations and brackets whose right side is still being read
+    operators: list[str] = []  # operations and brackets whose right side is still being read
     operand_next, brackets, numbers = True, 0, 0
     for number, sign in _tokens(text):
         if number:
             numbers += 1
-            if not operand_next or numbers > NUMBERS:
+            if not operand_next or numbers > MAX_NUMBERS:
                 raise NotArithmeticError(
                     f"no operation before {number!r:.40}" if not operand_next else "too many numbers"
                 )
@@ -48,33 +48,33 @@ def parsed(text: str) -> Tree:
             operand_next = False
         elif sign == "(":
             brackets += 1
-            if not operand_next or brackets > BRACKETS:
+            if not operand_next or brackets > MAX_BRACKET_DEPTH:
                 raise NotArithmeticError("no operation before a bracket" if not operand_next else "too many brackets")
-            waiting.append(sign)
+            operators.append(sign)
         elif operand_next and sign in "+-":
-            if len(waiting) > NUMBERS + BRACKETS:
+            if len(operators) > MAX_NUMBERS + MAX_BRACKET_DEPTH:
                 raise NotArithmeticError("too many signs")
-            waiting.extend(["neg"] if sign == "-" else [])
+            operators.extend(["neg"] if sign == "-" else [])
         elif operand_next:
             raise NotArithmeticError(f"a number is missing before {sign!r}")
         elif sign == ")":
-            while waiting and waiting[-1] != "(":
-                _apply(waiting.pop(), operands)
-            if not waiting:
+            while operators and operators[-1] != "(":
+                _apply(operators.pop(), operands)
+            if not operators:
                 raise NotArithmeticError("a closing bracket was never opened")
-            waiting.pop()
+            operators.pop()
             brackets -= 1
         else:
-            while waiting and waiting[-1] != "(" and _PRECEDENCE[waiting[-1]] >= _PRECEDENCE[sign]:
-                _apply(waiting.pop(), operands)
-            waiting.append(sign)
+            while operators and operators[-1] != "(" and _PRECEDENCE[operators[-1]] >= _PRECEDENCE[sign]:
+                _apply(operators.pop(), operands)
+            operators.append(sign)
             operand_next = True
     if operand_next:
         raise NotArithmeticError("the expression ends without a number" if operands else "there is no expression")
     if brackets:
         raise NotArithmeticError("a bracket is not closed")
-    while waiting:
-        _apply(waiting.pop(), operands)
+    while operators:
+        _apply(operators.pop(), operands)
     return operands[0]
 
 
@@ -109,8 +109,8 @@ def canonical(tree: Tree) -> str:
     ('(3+5)*2', '(3+5)*2')
     """
     terms = sorted(_terms(tree, 1), key=lambda term: (-term[0], term[1]))
-    written = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
-    return written.removeprefix("+")
+    joined = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
+    return joined.removeprefix("+")
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -153,25 +153,27 @@ def _terms(tree: Tree, sign: int) -> list[tuple[int, str]]:
 
 def _product(tree: Tree) -> tuple[bool, str]:
     """A product: whether it is negative, and its factors above and below the line."""
-    above: list[str] = []
-    below: list[str] = []
+    numerators: list[str] = []
+    denominators: list[str] = []
     negative = False
-    open_factors: list[tuple[Tree, list[str], list[str]]] = [(tree, above, below)]
+    open_factors: list[tuple[Tree, list[str], list[str]]] = [(tree, numerators, denominators)]
     while open_factors:
-        factor, near, far = open_factors.pop()
+        factor, same_side, other_side = open_factors.pop()
         if isinstance(factor, Fraction):
-            near.append(str(factor) if factor >= 0 and factor.denominator == 1 else f"({factor})")
+            same_side.append(str(factor) if factor >= 0 and factor.denominator == 1 else f"({factor})")
             continue
         operation, arguments = factor
         if operation in "*/":
-            open_factors.append((arguments[0], near, far))
-            open_factors.append((arguments[1], near, far) if operation == "*" else (arguments[1], far, near))
+            open_factors.append((arguments[0], same_side, other_side))
+            open_factors.append(
+                (arguments[1], same_side, other_side) if operation == "*" else (arguments[1], other_side, same_side)
+            )
         elif operation == "neg" and not _is_sum(arguments[0]):
             negative = not negative
-            open_factors.append((arguments[0], near, far))
+            open_factors.append((arguments[0], same_side, other_side))
         else:
-            near.append(f"({canonical(factor)})")
-    return negative, "*".join(sorted(above)) + "".join(f"/{factor}" for factor in sorted(below))
+            same_side.append(f"({canonical(factor)})")
+    return negative, "*".join(sorted(numerators)) + "".join(f"/{factor}" for factor in sorted(denominators))
 
 
 def _is_sum(tree: Tree) -> bool:

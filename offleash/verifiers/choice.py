@@ -9,7 +9,7 @@ import re
 import string as alphabet
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.string import normal, too_long
+from offleash.verifiers.string import normalised_text, too_long
 from offleash.verifiers.verifier import Case, Judgement
 
 LETTERS = alphabet.ascii_uppercase
@@ -17,14 +17,14 @@ LONGEST = 2000  # characters of an answer that names a choice in other words tha
 LATEX = re.compile(
     r"\\(?:textbf|textit|textrm|text|mathrm|mathbf|boxed|left|right)(?![A-Za-z])|\\[,;: ()]|[${}*`~]|\\_"
 )
-LEADING = re.compile(
+LEADING_PHRASE = re.compile(
     r"(?:the|my|both|final|correct|best|right|answer|option|choice|letter|is|would be|thus|so)\b[ :,=]*|[:=] *",
     re.IGNORECASE,
 )
-TRAILING = re.compile(r"(?i)\bis (?:the )?(?:correct|right|best)(?: answer| option| choice| one)?\.?$")
+TRAILING_PHRASE = re.compile(r"(?i)\bis (?:the )?(?:correct|right|best)(?: answer| option| choice| one)?\.?$")
 LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]|(?![A-Za-z0-9]))")
-JOINED = re.compile(r"(?:[ ,;/&+]|\band\b|\bor\b)*", re.IGNORECASE)
-HEDGED = re.compile(r"(?i)\bor\b|/")
+LETTER_SEPARATORS = re.compile(r"(?:[ ,;/&+]|\band\b|\bor\b)*", re.IGNORECASE)
+HEDGE = re.compile(r"(?i)\bor\b|/")
 
 
 def decide(case: Case) -> Judgement:
@@ -43,12 +43,12 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.WRONG, reason)
     if not named:
         return Judgement(Verdict.UNREAD, f"{answer[:60]!r} names no choice")
-    beyond = sorted(named - set(LETTERS[: len(choices)])) if choices else []
-    if beyond:
-        return Judgement(Verdict.WRONG, f"choice {beyond[0]} does not exist: there are {len(choices)}")
+    not_offered = sorted(named - set(LETTERS[: len(choices)])) if choices else []
+    if not_offered:
+        return Judgement(Verdict.WRONG, f"choice {not_offered[0]} does not exist: there are {len(choices)}")
     if named != wanted:
         return Judgement(Verdict.WRONG, f"{_shown(named)} is not {_shown(wanted)}")
-    if len(wanted) > 1 and HEDGED.search(answer) and _by_text(answer, choices) is None:
+    if len(wanted) > 1 and HEDGE.search(answer) and _by_text(answer, choices) is None:
         return Judgement(Verdict.WRONG, "the answer names one or the other, not both")
     return Judgement(Verdict.CORRECT, solution=_shown(wanted))
 
@@ -83,7 +83,7 @@ def _choices(case: Case) -> list[str]:
 def _gold(gold: str, choices: list[str]) -> set[str]:
     """The letters of the gold answer; empty when it names none of the choices."""
     allowed = LETTERS[: len(choices)] if choices else LETTERS
-    letters = _letters(_bare(gold), together=allowed)
+    letters = _letters(_bare(gold), separator_kind=allowed)
     if letters and letters <= set(allowed):
         return letters
     text = _by_text(gold, choices)
@@ -94,7 +94,7 @@ def _named(answer: str, choices: list[str]) -> tuple[set[str], str]:
     """The letters that an answer names, and the reason when it contradicts itself."""
     bare = _bare(answer)
     text = _by_text(answer, choices) or _by_text(bare, choices)
-    letters = _letters(bare, together=LETTERS[: len(choices)] if choices else LETTERS)
+    letters = _letters(bare, separator_kind=LETTERS[: len(choices)] if choices else LETTERS)
     if text and letters and letters != {text}:
         return set(), f"{answer[:30]!r} is both a letter and the text of choice {text}"
     if text or letters:
@@ -106,22 +106,22 @@ def _bare(text: str) -> str:
     """A text without markup and without the words that lead up to an answer."""
     text = " ".join(LATEX.sub(" ", text).split()).strip("\"' ")
     at = 0
-    while match := LEADING.match(text, at):
+    while match := LEADING_PHRASE.match(text, at):
         at = match.end()
     rest = text[at:] or text
-    return TRAILING.sub("", rest).strip().rstrip(".").rstrip()
+    return TRAILING_PHRASE.sub("", rest).strip().rstrip(".").rstrip()
 
 
-def _letters(text: str, together: str) -> set[str]:
+def _letters(text: str, separator_kind: str) -> set[str]:
     """The letters of a text that holds nothing else: `C`, `(A) and (C)`, `AC`; empty otherwise."""
-    if 2 <= len(text) <= len(together) and set(text) <= set(together) and len(set(text)) == len(text):
+    if 2 <= len(text) <= len(separator_kind) and set(text) <= set(separator_kind) and len(set(text)) == len(text):
         return set(text)
     letters, at = set(), 0
     while match := LETTER.match(text, at):
         letters.add(match[1].upper())
         at = match.end()
-        joint = JOINED.match(text, at)
-        at = joint.end() if joint else at
+        separator = LETTER_SEPARATORS.match(text, at)
+        at = separator.end() if separator else at
     return letters if at == len(text) else set()
 
 
@@ -149,7 +149,7 @@ def _by_text(text: str, choices: list[str]) -> str | None:
     """The letter of the one choice whose text this is."""
     if too_long(text, choices):
         return None
-    matching = [LETTERS[i] for i, choice in enumerate(choices) if normal(choice) == normal(text)]
+    matching = [LETTERS[i] for i, choice in enumerate(choices) if normalised_text(choice) == normalised_text(text)]
     return matching[0] if len(matching) == 1 else None
 
 

@@ -18,8 +18,8 @@ from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
 LONGEST_EXPRESSION = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
-GIVEN = 100  # numbers a problem may give
-CHAIN = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
+MAX_GIVEN_NUMBERS = 100  # numbers a problem may give
+MAX_EQUAL_SIGNS = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
 
 
 def decide(case: Case) -> Judgement:
@@ -39,8 +39,8 @@ def readable(case: Case) -> str:
     numbers, target = case.details.get("numbers"), case.details.get("target")
     if not isinstance(numbers, list) or not numbers or not all(_whole(number) for number in numbers):
         return f"details must hold the numbers, a list of integers; found {numbers!r:.80}"
-    if len(numbers) > GIVEN:
-        return f"details hold {len(numbers)} numbers; the verifier takes up to {GIVEN}"
+    if len(numbers) > MAX_GIVEN_NUMBERS:
+        return f"details hold {len(numbers)} numbers; the verifier takes up to {MAX_GIVEN_NUMBERS}"
     if not _whole(target):
         return f"details must hold the target, an integer; found {target!r:.80}"
     for switch in ("all", "integers"):
@@ -67,17 +67,17 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
     if not parts:
         raise NotArithmeticError("there is no expression")
-    supply = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
+    available = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
     steps = [_step(part, number, len(parts)) for number, part in enumerate(parts, start=1)]
     for stated, tree in steps:
-        made = supply.taken(tree)
+        made = available.taken(tree)
         value = evaluate(made, rules.integers)
         if any(other != value for other in stated):
             raise NotArithmeticError(
                 f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
             )
-        supply.results.append((value, made))
-    value, made = supply.results.pop()
+        available.results.append((value, made))
+    value, made = available.results.pop()
     if value != rules.target:
         raise NotArithmeticError(f"it makes {_short(value)}, not {rules.target}")
     if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(made))):
@@ -90,7 +90,7 @@ def _step(text: str, number: int, of: int) -> tuple[list[Fraction], Tree]:
     left, *stated = text.split("=")
     if of > 1 and len(stated) != 1:
         raise NotArithmeticError(f"step {number}, {text!r:.60}, does not state one result")
-    if len(stated) > CHAIN:
+    if len(stated) > MAX_EQUAL_SIGNS:
         raise NotArithmeticError(f"step {number} states {len(stated)} results")
     return [evaluate(parsed(part)) for part in stated], parsed(left)
 
@@ -124,8 +124,8 @@ class _AvailableNumbers:
                 del self.results[index]
                 return made
         if not self.given[number]:
-            how = "is not among the numbers" if number not in self.given else "is used more often than given"
-            raise NotArithmeticError(f"{_short(number)} {how}")
+            problem_text = "is not among the numbers" if number not in self.given else "is used more often than given"
+            raise NotArithmeticError(f"{_short(number)} {problem_text}")
         self.given[number] -= 1
         return number
 
@@ -150,7 +150,7 @@ def _short(value: Fraction) -> str:
 # Fast path: plain steps of whole numbers, `3 + 5 = 8 , 8 * 2 = 16`, judged in a fraction of the time.
 
 
-LONGEST_STEPS, MOST = 1_000, 20  # characters of an answer that is looked at, and numbers
+LONGEST_STEPS, MAX_STEP_NUMBERS = 1_000, 20  # characters of an answer that is looked at, and numbers
 _STEP = re.compile(r"\s?([0-9]{1,9}) ?([-+*/]) ?([0-9]{1,9}) ?= ?([0-9]{1,9})\s?")
 
 
@@ -176,8 +176,8 @@ def decide_steps(case: Case) -> Judgement | None:
                 given.remove(number)
                 operands.append(Fraction(number))
             else:
-                how = "is used more often than given" if number in numbers else "is not among the numbers"
-                return Judgement(Verdict.WRONG, f"{number} {how}")
+                problem_text = "is used more often than given" if number in numbers else "is not among the numbers"
+                return Judgement(Verdict.WRONG, f"{number} {problem_text}")
         if sign == "/":
             if not right or left % right:
                 return None
@@ -190,13 +190,13 @@ def decide_steps(case: Case) -> Judgement | None:
         made.append((sign, tuple(operands)))
     if value != target:
         return Judgement(Verdict.WRONG, f"it makes {value}, not {target}")
-    whole = not given and len(made) == 1  # else it depends on whether all numbers must be used
-    return Judgement(Verdict.CORRECT, solution=canonical(made[0])) if whole else None
+    single_result = not given and len(made) == 1  # else it depends on whether all numbers must be used
+    return Judgement(Verdict.CORRECT, solution=canonical(made[0])) if single_result else None
 
 
 def _plain(case: Case, numbers: list[object], target: int) -> bool:
     """Whether the details are well-formed and the answer is short; anything else is left to `decide`."""
-    kinds = {type(number) for number in (*numbers, target)}
+    number_types = {type(number) for number in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
-    sizes_ok = 0 < len(numbers) <= MOST and 0 < len(case.answer) <= LONGEST_STEPS
-    return sizes_ok and kinds == {int} and all(isinstance(switch, bool) for switch in switches)
+    sizes_ok = 0 < len(numbers) <= MAX_STEP_NUMBERS and 0 < len(case.answer) <= LONGEST_STEPS
+    return sizes_ok and number_types == {int} and all(isinstance(switch, bool) for switch in switches)

@@ -18,10 +18,10 @@ from offleash.verifiers.verifier import Case, Judgement
 
 Ask = Callable[[str], str]  # a prompt in, a reply out; raises OffleashError when nobody answers
 
-# TRIES, LONGEST, PROMPT and REMINDER are hashed into the judge's identity: changing one makes old verdicts another's.
-TRIES = 3  # requests until a reply can be read
+# MAX_TRIES, LONGEST, PROMPT and REMINDER are hashed into the judge's identity: a change makes old verdicts another's.
+MAX_TRIES = 3  # requests until a reply can be read
 LONGEST = 4000  # characters of the judged answer that are shown
-OUTCOMES = {
+VERDICT_BY_LETTER = {
     "A": Judgement(Verdict.CORRECT),
     "B": Judgement(Verdict.WRONG, "incorrect according to the judge model"),
     "C": Judgement(Verdict.UNREAD, "not attempted"),
@@ -67,27 +67,29 @@ REMINDER = "\nYour last reply could not be read. Reply with exactly one letter a
 
 # Tokens of chat templates: a server would take them for the end of our message and the start of another speaker's.
 TEMPLATE_TOKEN = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?(?:INST|SYS|AVAILABLE|TOOL))", re.IGNORECASE)
-UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-VERDICT = re.compile(r"(?:(?:FINAL )?(?:ANSWER|GRADE|VERDICT)(?: IS)?[ :]+)?\(?([ABC])\)?(?:[ :.)-]+(.+?))?\.?")
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+VERDICT_PATTERN = re.compile(r"(?:(?:FINAL )?(?:ANSWER|GRADE|VERDICT)(?: IS)?[ :]+)?\(?([ABC])\)?(?:[ :.)-]+(.+?))?\.?")
 
 
 def decide(case: Case, ask: Ask) -> Judgement:
-    """The judge model's verdict on an answer; a reply that cannot be read is requested again, up to `TRIES` times."""
+    """The judge model's verdict on an answer; an unreadable reply is requested again, up to `MAX_TRIES` times."""
     if unusable := readable(case):
         return Judgement(Verdict.FAILED, unusable)
     if not case.answer.strip():
         return Judgement(Verdict.UNREAD, "the answer is empty")
     question = prompt(case)
     reply = ""
-    for attempt in range(TRIES):
+    for attempt in range(MAX_TRIES):
         try:
             reply = ask(question + REMINDER * bool(attempt))
         except OffleashError as error:
             return Judgement(Verdict.FAILED, f"the judge model did not answer: {error}")
         letter = outcome(reply)
         if letter is not None:
-            return OUTCOMES[letter]
-    return Judgement(Verdict.FAILED, f"the judge model gave no grade in {TRIES} replies; the last began {reply[:80]!r}")
+            return VERDICT_BY_LETTER[letter]
+    return Judgement(
+        Verdict.FAILED, f"the judge model gave no grade in {MAX_TRIES} replies; the last began {reply[:80]!r}"
+    )
 
 
 def readable(case: Case) -> str:
@@ -101,7 +103,7 @@ def readable(case: Case) -> str:
 
 def identity(model: str) -> str:
     """What verdicts of this judge model are stored under: another model or another prompt is another judge."""
-    text = "\n".join((model, str(TRIES), str(LONGEST), PROMPT, REMINDER))
+    text = "\n".join((model, str(MAX_TRIES), str(LONGEST), PROMPT, REMINDER))
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", model.replace("/", "--"))[:80]
     return f"{verifier('referee').identity}+{name}+{digest}"
@@ -111,7 +113,7 @@ def prompt(case: Case) -> str:
     """The prompt for the judge model; the same case gives the same prompt, so that its verdict can be cached."""
     texts = {"question": case.question, "gold": case.gold or "", "answer": _shortened(case.answer)}
     fence = _fence(case)
-    return PROMPT.format(fence=fence, **{name: _defused(text, fence) for name, text in texts.items()})
+    return PROMPT.format(fence=fence, **{name: _without_fence(text, fence) for name, text in texts.items()})
 
 
 def outcome(reply: str) -> str | None:
@@ -121,8 +123,8 @@ def outcome(reply: str) -> str | None:
         return None  # thought that was cut off: its last line is no grade
     lines = [line.strip(" *_`\"'#>") for line in text.splitlines()]
     letters = [_letter(line) for line in lines if line]
-    given = {letter for letter in letters if letter}
-    return given.pop() if len(given) == 1 and letters[-1] else None
+    letters_given = {letter for letter in letters if letter}
+    return letters_given.pop() if len(letters_given) == 1 and letters[-1] else None
 
 
 def _letter(line: str) -> str | None:
@@ -130,7 +132,7 @@ def _letter(line: str) -> str | None:
     line = line[:100].upper().replace("_", " ").replace("*", "").strip()
     if line.rstrip(".") in WORDS:
         return WORDS[line.rstrip(".")]
-    match = VERDICT.fullmatch(line)
+    match = VERDICT_PATTERN.fullmatch(line)
     if match is None:
         return None
     named = (match[2] or "").strip(" ()")
@@ -145,9 +147,9 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
 
 
-def _defused(text: str, fence: str) -> str:
+def _without_fence(text: str, fence: str) -> str:
     """A text that can neither end its fence nor speak as another party of the chat."""
-    text = UNPRINTED.sub(" ", text.replace("\r\n", "\n"))
+    text = UNPRINTABLE.sub(" ", text.replace("\r\n", "\n"))
     return TEMPLATE_TOKEN.sub(lambda match: f"{match[0]} ", text).replace(fence, "#" * len(fence))
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement, Verifier
 
-MODULE = "readable by module"  # key in a case's details: the module whose `readable` is called
+MODULE_KEY = "readable by module"  # key in a case's details: the module whose `readable` is called
 
 FIRST_SECONDS = 30.0  # limit per check: the first one also loads the verifier's libraries, such as SymPy
 
@@ -22,6 +22,6 @@ def readability_check(verifier: Verifier) -> Verifier:
 def decide(case: Case) -> Judgement:
     """Correct when the gold answer can be read; wrong, with the reason, when it cannot."""
     details = dict(case.details)
-    module = import_module(str(details.pop(MODULE)))
+    module = import_module(str(details.pop(MODULE_KEY)))
     why: str = module.readable(replace(case, details=details))
     return Judgement(Verdict.WRONG if why else Verdict.CORRECT, why)

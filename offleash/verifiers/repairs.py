@@ -9,26 +9,26 @@ import re
 from dataclasses import dataclass
 
 # A plain answer has none of these and is only stripped of white space around it.
-MARKED = re.compile(r"[\\$`°]|\{,\}|\.\Z|10\^")
+NEEDS_REPAIR = re.compile(r"[\\$`°]|\{,\}|\.\Z|10\^")
 TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}°\\]|[^\\{}°]+", re.DOTALL)
-OPEN = re.compile(r"\s*\{")
+OPENING_BRACE = re.compile(r"\s*\{")
 DIGITS = re.compile(r"\s*(\d)\s*(\d)")  # \frac12
 LETTER = re.compile(r"\s*(\w)")  # \frac{1}2
-THOUSAND = re.compile(r"\d{3}(?!\d)")
-CIRC = re.compile(r"\{\s*\\circ\s*\}")
+THREE_DIGITS = re.compile(r"\d{3}(?!\d)")
+DEGREE_SIGN = re.compile(r"\{\s*\\circ\s*\}")
 LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*[ \t]*\r?\n|(?:json|python|text|txt|plaintext|latex|math)\b")
 SCIENTIFIC = re.compile(
     r"(?<![\w.])([+-]?\d{1,400}(?:\.\d{1,400})?) ?[*×] ?10\^(?:\{([+-]?\d{1,9})\}|([+-]?\d{1,9}))(?![\w.^*])"
 )
-SIMPLE = re.compile(r"[\w.]*")  # an operand that needs no brackets
+SIMPLE_OPERAND = re.compile(r"[\w.]*")  # an operand that needs no brackets
 LONGEST = 200_000  # characters; no task has a longer answer, and a text of megabytes is not worth the seconds
-TURNS = 8  # readings: an unwrapped text may show one more layer, and nobody writes more layers than this
+MAX_LAYERS = 8  # readings: an unwrapped text may show one more layer, and nobody writes more layers than this
 
 FRACTIONS = frozenset((r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"))
 WRAPPERS = frozenset(
     (r"\text", r"\mathrm", r"\textbf", r"\mathbf", r"\textit", r"\mathit", r"\texttt", r"\mbox", r"\operatorname")
 )
-WRITTEN = {
+COMMAND_TEXT = {
     **dict.fromkeys((r"\times", r"\cdot"), "*"),
     r"\div": "/",
     **dict.fromkeys((r"\left", r"\right", r"\!", r"\displaystyle"), ""),
@@ -40,8 +40,8 @@ WRITTEN = {
 def repaired(answer: str) -> str:
     """The answer in plain writing; doing it twice changes nothing more."""
     text = answer.strip()
-    for _ in range(TURNS if len(text) <= LONGEST else 0):
-        if not MARKED.search(text):
+    for _ in range(MAX_LAYERS if len(text) <= LONGEST else 0):
+        if not NEEDS_REPAIR.search(text):
             break
         before, text = text, _plain(_unwrapped(text)).strip()
         if text == before:
@@ -95,7 +95,7 @@ class _Pieces(list[str]):
 
     def simple(self, start: int) -> bool:
         """Whether what was written after `start` needs no brackets as an operand."""
-        return len(self) - start <= 6 and SIMPLE.fullmatch("".join(self[start + 1 :]).strip()) is not None
+        return len(self) - start <= 6 and SIMPLE_OPERAND.fullmatch("".join(self[start + 1 :]).strip()) is not None
 
 
 def _plain(text: str) -> str:
@@ -114,7 +114,7 @@ def _plain(text: str) -> str:
         elif word == "°" or (word == r"\circ" and pieces.last().endswith("^")):
             _drop_caret(pieces)
         else:
-            pieces.write(WRITTEN.get(word, word))
+            pieces.write(COMMAND_TEXT.get(word, word))
     for frame in frames:
         for index, original in frame.put_back:
             pieces[index] = original
@@ -123,7 +123,7 @@ def _plain(text: str) -> str:
 
 def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """A command with arguments; it keeps its name when they are not there."""
-    opened, digits = OPEN.match(text, at), DIGITS.match(text, at)
+    opened, digits = OPENING_BRACE.match(text, at), DIGITS.match(text, at)
     separator = " " if word in FRACTIONS and pieces.touches() else ""
     if opened:
         frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opened.group())]))
@@ -139,10 +139,10 @@ def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Fram
 def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """An opening brace that belongs to no command: thousands `{,}`, degrees, or a group. Returns where to go on."""
     if text.startswith(",}", at):
-        thousands = pieces.last()[-1:].isdigit() and THOUSAND.match(text, at + 2)
+        thousands = pieces.last()[-1:].isdigit() and THREE_DIGITS.match(text, at + 2)
         pieces.append("" if thousands else ",")
         return at + 2
-    degrees = CIRC.match(text, at - 1)
+    degrees = DEGREE_SIGN.match(text, at - 1)
     if degrees and pieces.last().endswith("^"):
         _drop_caret(pieces)
         return degrees.end()
@@ -161,7 +161,7 @@ def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     frame = frames.pop()
     if frame.kind == "wrapper":
         return at
-    opened, letter = OPEN.match(text, at), LETTER.match(text, at)
+    opened, letter = OPENING_BRACE.match(text, at), LETTER.match(text, at)
     if frame.kind == "numerator" and not opened and not letter:
         pieces[frame.start] = frame.put_back[-1][1]
         pieces.append("}")

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement
 
-LAYERS = 16  # of wrapping that are taken off; nobody writes more
-SHRINKS = 8  # times by which normalisation may shorten a text: NFKC composes up to four characters into one
-MARKS = 30  # accents on one letter; Unicode's stream-safe limit. Longer runs make NFKC quadratic
+MAX_LAYERS = 16  # of wrapping that are taken off; nobody writes more
+MAX_SHRINK_FACTOR = 8  # times by which normalisation may shorten a text: NFKC composes up to four characters into one
+MAX_ACCENTS = 30  # accents on one letter; Unicode's stream-safe limit. Longer runs make NFKC quadratic
 WRAPPERS = (
     ("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"), ("```", "```"), ("`", "`"), ("$$", "$$"), ("$", "$"),
     (r"\(", r"\)"), (r"\[", r"\]"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("„", "“"),
@@ -32,10 +32,10 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.UNREAD, "the answer is empty")
     if too_long(answer, accepted):
         return Judgement(Verdict.WRONG, f"{len(answer):,} characters are too many to be the gold answer")
-    normalised = normal(answer)
-    if any(normalised == normal(text) for text in accepted):
+    normalised = normalised_text(answer)
+    if any(normalised == normalised_text(text) for text in accepted):
         return Judgement(Verdict.CORRECT, solution=normalised)
-    return Judgement(Verdict.WRONG, f"{normalised[:60]!r} is not {normal(accepted[0])[:60]!r}")
+    return Judgement(Verdict.WRONG, f"{normalised[:60]!r} is not {normalised_text(accepted[0])[:60]!r}")
 
 
 def readable(case: Case) -> str:
@@ -50,17 +50,17 @@ def readable(case: Case) -> str:
     return f"gold answer {empty[0]!r} is empty" if empty else ""
 
 
-def normal(text: str) -> str:
+def normalised_text(text: str) -> str:
     """A text in its normal form: the same for all texts that differ only in what the module's docstring ignores.
 
     >>> normal(" **The  Seine.** ")
     'the seine'
     """
     text = " ".join(text.split())
-    if not _piled_up(text):
+    if not _too_many_accents(text):
         text = unicodedata.normalize("NFKC", text)
     text = " ".join(text.casefold().split())
-    for _ in range(LAYERS):
+    for _ in range(MAX_LAYERS):
         inner = _unwrapped(text)
         if inner == text:
             break
@@ -70,7 +70,7 @@ def normal(text: str) -> str:
 
 def too_long(answer: str, texts: Iterable[str]) -> bool:
     """Is an answer too long to be equal to any of the texts, whatever normalisation does? Keeps hostile text cheap."""
-    return len(answer) > SHRINKS * max(map(len, texts), default=0) + 256
+    return len(answer) > MAX_SHRINK_FACTOR * max(map(len, texts), default=0) + 256
 
 
 def _accepted(case: Case) -> list[str]:
@@ -105,11 +105,11 @@ def _closes_last(inside: str, left: str, right: str) -> bool:
     return True
 
 
-def _piled_up(text: str) -> bool:
+def _too_many_accents(text: str) -> bool:
     """Does any letter carry more accents than a language has?"""
     run = 0
     for character in text:
         run = run + 1 if unicodedata.combining(character) else 0
-        if run > MARKS:
+        if run > MAX_ACCENTS:
             return True
     return False

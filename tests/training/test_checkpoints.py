@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import ATTENTION, register
-from offleash.training.checkpoints import FOLDER, STATE, Checkpoint, load_state, newest, save
+from offleash.training.checkpoints import CHECKPOINTS_FOLDER, STATE, Checkpoint, load_state, newest, save
 from tests.samplers.huggingface.tiny import END, tiny_model
 
 MARK = "model.norm.weight"
@@ -51,7 +51,7 @@ def step_in_weights(checkpoint: Checkpoint) -> float:
 
 
 def standing(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / FOLDER).iterdir())
+    return sorted(path.name for path in (folder / CHECKPOINTS_FOLDER).iterdir())
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path, trained: Trained) -> None:
@@ -139,7 +139,7 @@ def test_a_step_saved_again_replaces_what_was_there(tmp_path: Path, trained: Tra
 
 def test_what_a_kill_leaves_is_never_the_newest_and_is_swept_by_the_next_save(tmp_path: Path, trained: Trained) -> None:
     saved = trained.save(tmp_path, 20)
-    place = tmp_path / FOLDER
+    place = tmp_path / CHECKPOINTS_FOLDER
     shutil.copytree(saved.folder, place / ".writing-step-000040")
     shutil.copytree(saved.folder, place / ".gone-step-000010")
     shutil.copytree(saved.folder, place / "step-000020.old")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.string import decide, normal, readable
+from offleash.verifiers.string import decide, normalised_text, readable
 from offleash.verifiers.verifier import Case, Judgement
 
 
@@ -116,5 +116,5 @@ def test_hostile_text_is_judged_at_once(bomb: str) -> None:
     started = time.process_time()
     assert verdict(bomb) == Verdict.WRONG
     assert verdict(bomb[:9000], "long " * 250) == Verdict.WRONG
-    assert isinstance(normal(bomb[:100_000]), str)
+    assert isinstance(normalised_text(bomb[:100_000]), str)
     assert time.process_time() - started < 5

@@ -47,7 +47,7 @@ def reinforce_pp(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Met
 
 
 @dataclass(frozen=True)
-class OverGreedy:
+class GreedyBaseline:
     """`A_i = R_i - R(greedy)`: the gain of a sample over greedy decoding."""
 
     def __call__(self, group: RolloutGroup) -> Floats:
@@ -59,4 +59,4 @@ def remax(clip: float = 0.2, kl: float = 0.0) -> Method:
 
     An unbiased gradient of the mean reward; the baseline costs one more sample per problem.
     """
-    return Method(OverGreedy(), clipped(clip, kl, Average.CONSTANT), MethodSchedule(greedy=True))
+    return Method(GreedyBaseline(), clipped(clip, kl, Average.CONSTANT), MethodSchedule(greedy=True))

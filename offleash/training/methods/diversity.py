@@ -10,14 +10,14 @@ from offleash.training.methods.grpo import clipped, normalised
 
 
 @dataclass(frozen=True)
-class Diverse:
+class DiversityAdvantage:
     """`R_i max(least, (n - |cluster_i|) / (n - 1))` minus its mean; a cluster is the samples with equal answers."""
 
     least: float = 0.1
 
     def __call__(self, group: RolloutGroup) -> Floats:
-        alike = Counter(group.answer_G)
-        cluster_G = np.array([alike[answer] for answer in group.answer_G])
+        answer_counts = Counter(group.answer_G)
+        cluster_G = np.array([answer_counts[answer] for answer in group.answer_G])
         distinct_G = (group.size - cluster_G) / max(group.size - 1, 1)
         reward_G = group.reward_G * np.maximum(self.least, distinct_G)
         return np.asarray(reward_G - reward_G.mean(), np.float64)
@@ -28,7 +28,7 @@ def diversity(least: float = 0.1, clip: float = 0.2, kl: float = 0.0) -> Method:
 
     Rewards correct answers that differ from the group's; the paper learns a similarity, here it is equality.
     """
-    return Method(Diverse(between("least", least, 0, 1)), clipped(clip, kl))
+    return Method(DiversityAdvantage(between("least", least, 0, 1)), clipped(clip, kl))
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def _rarity(seen: int, _: int) -> float:
     return float(1 / np.sqrt(max(seen, 1)))
 
 
-def _other_share(alike: int, size: int) -> float:
-    return 1 - alike / size
+def _other_share(same_answer: int, size: int) -> float:
+    return 1 - same_answer / size
 
 
 def outcome_novelty(

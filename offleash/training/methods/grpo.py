@@ -22,7 +22,7 @@ from offleash.training.method import (
 
 
 @dataclass(frozen=True)
-class Normalised:
+class GroupNormalised:
     """`A_i = (R_i - mean R) / (std R + delta)`: how a sample compares with the others of its group."""
 
     delta: float = 1e-4
@@ -45,9 +45,9 @@ def grpo(clip: float = 0.2, kl: float = 0.0, delta: float = 1e-4) -> Method:
     return Method(group_normalised(delta), clipped(clip, kl))
 
 
-def group_normalised(delta: float) -> Normalised:
+def group_normalised(delta: float) -> GroupNormalised:
     """The advantages of grpo."""
-    return Normalised(above("delta", delta, 0))
+    return GroupNormalised(above("delta", delta, 0))
 
 
 def clipped(clip: float, kl: float, average: Average = Average.SAMPLE) -> Loss:
@@ -56,7 +56,7 @@ def clipped(clip: float, kl: float, average: Average = Average.SAMPLE) -> Loss:
 
 
 @dataclass(frozen=True)
-class Shortened:
+class OverlongPenalised:
     """Rewards minus a penalty for samples close to the maximum length, then as grpo."""
 
     overlong: float = 0.2
@@ -83,13 +83,13 @@ def dapo(low: float = 0.2, high: float = 0.28, overlong: float = 0.2, delta: flo
     `overlong` is the soft zone as a share of the maximum length (the paper: 4,096 of 20,480); 0 turns it off, which
     is right if good answers are about as long as the maximum.
     """
-    advantages = Shortened(between("overlong", overlong, 0, 1), above("delta", delta, 0))
+    advantages = OverlongPenalised(between("overlong", overlong, 0, 1), above("delta", delta, 0))
     loss = Loss(low=clip_range("low", low), high=clip_range("high", high), average=Average.TOKEN)
     return Method(advantages, loss, MethodSchedule(mixed_only=True))
 
 
 @dataclass(frozen=True)
-class Centred:
+class MeanCentred:
     """`A_i = R_i - mean R`: problems that are nearly always or nearly never solved weigh no more than others."""
 
     def __call__(self, group: RolloutGroup) -> Floats:
@@ -102,7 +102,7 @@ def dr_grpo(clip: float = 0.2, kl: float = 0.0) -> Method:
 
     Per-token terms are summed and divided by one constant: long wrong samples are not penalised less per token.
     """
-    return Method(Centred(), clipped(clip, kl, Average.CONSTANT))
+    return Method(MeanCentred(), clipped(clip, kl, Average.CONSTANT))
 
 
 def gspo(low: float = 3e-4, high: float = 4e-4, kl: float = 0.0, delta: float = 1e-4) -> Method:

@@ -21,12 +21,12 @@ class SetAdvantage:
         check_set_size(self.k, group.size)
         right_G = group.reward_G > 0
         wrong = group.size - int(right_G.sum())
-        failing = comb(wrong, self.k) / comb(group.size, self.k)  # share of sets without a correct sample
-        sigma = sqrt(failing * (1 - failing))
+        failing_share = comb(wrong, self.k) / comb(group.size, self.k)  # share of sets without a correct sample
+        sigma = sqrt(failing_share * (1 - failing_share))
         if not sigma:  # every set passes or none does: nothing to compare
             return np.zeros(group.size)
-        failing_with = comb(wrong - 1, self.k - 1) / comb(group.size - 1, self.k - 1)  # of a wrong sample's sets
-        return np.where(right_G, failing, failing - failing_with) / sigma
+        failing_share_with = comb(wrong - 1, self.k - 1) / comb(group.size - 1, self.k - 1)  # of a wrong sample's sets
+        return np.where(right_G, failing_share, failing_share - failing_share_with) / sigma
 
 
 def pass_at_k(k: int = 4, clip: float = 0.2, kl: float = 0.0) -> Method:

@@ -50,8 +50,10 @@ def method(name: str, options: Mapping[str, object] | None = None) -> Method:
         if option not in known:
             raise unknown(f"{name} option", option, known)
         default = known[option].default
-        fits = isinstance(value, bool) == isinstance(default, bool) and isinstance(value, int | float)
-        if not fits or (isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int)):
+        type_matches = isinstance(value, bool) == isinstance(default, bool) and isinstance(value, int | float)
+        if not type_matches or (
+            isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int)
+        ):
             kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
             raise OffleashError(f"{option} of the method {name} must be {kind} (default {default}); found {value!r}.")
     return make(**options)

@@ -9,7 +9,7 @@ from offleash.training.methods.grpo import clipped, normalised
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignWeighted:
     """`+weight` for a correct sample, `-1` for any other, without a baseline."""
 
     weight: float
@@ -23,19 +23,19 @@ def nsr(clip: float = 0.2) -> Method:
 
     Correct samples have no gradient: probability taken from wrong ones goes where the policy already puts it.
     """
-    return Method(Signed(0.0), clipped(clip, 0.0, Average.TOKEN))
+    return Method(SignWeighted(0.0), clipped(clip, 0.0, Average.TOKEN))
 
 
 @dataclass(frozen=True)
-class Focused:
+class FocalWeighted:
     """`A_i (1 - c/N)^gamma`, with grpo's A_i and c of N samples correct."""
 
     gamma: float = 1.0
     delta: float = 1e-4
 
     def __call__(self, group: RolloutGroup) -> Floats:
-        missing = 1 - float((group.reward_G > 0).mean())
-        weighted_G: Floats = normalised(group.reward_G, self.delta) * missing**self.gamma
+        failure_rate = 1 - float((group.reward_G > 0).mean())
+        weighted_G: Floats = normalised(group.reward_G, self.delta) * failure_rate**self.gamma
         return weighted_G
 
 
@@ -44,11 +44,11 @@ def focal(gamma: float = 1.0, clip: float = 0.2, kl: float = 0.0, delta: float =
 
     Learns less from problems that are nearly solved, where rare solutions get lost; gamma = 0 is grpo.
     """
-    return Method(Focused(at_least("gamma", gamma, 0), above("delta", delta, 0)), clipped(clip, kl))
+    return Method(FocalWeighted(at_least("gamma", gamma, 0), above("delta", delta, 0)), clipped(clip, kl))
 
 
 @dataclass(frozen=True)
-class Unlikely:
+class UnlikelinessRanked:
     """`r_i = R_i (1 - b (G - rank_i) / G)`, rank 0 the most likely of the group, then as grpo.
 
     Equally likely samples share the mean of their ranks, so that their order in the group does not matter.
@@ -58,10 +58,10 @@ class Unlikely:
     delta: float = 1e-4
 
     def __call__(self, group: RolloutGroup) -> Floats:
-        likely_G = group.logprob_GT.sum(1)
-        above_G = (likely_G[None] > likely_G[:, None]).sum(1)
-        level_G = (likely_G[None] == likely_G[:, None]).sum(1) - 1
-        rank_G = above_G + level_G / 2
+        logprob_G = group.logprob_GT.sum(1)
+        likelier_G = (logprob_G[None] > logprob_G[:, None]).sum(1)
+        ties_G = (logprob_G[None] == logprob_G[:, None]).sum(1) - 1
+        rank_G = likelier_G + ties_G / 2
         reward_G = group.reward_G * (1 - self.b * (group.size - rank_G) / group.size)
         return normalised(np.asarray(reward_G, np.float64), self.delta)
 
@@ -71,7 +71,7 @@ def unlikeliness(b: float = 0.25, clip: float = 0.2, kl: float = 0.0, delta: flo
 
     A group that is all correct still has a gradient: towards its less likely samples.
     """
-    return Method(Unlikely(between("b", b, 0, 1), above("delta", delta, 0)), clipped(clip, kl))
+    return Method(UnlikelinessRanked(between("b", b, 0, 1), above("delta", delta, 0)), clipped(clip, kl))
 
 
 def w_reinforce(weight: float = 0.1, clip: float = 0.2) -> Method:
@@ -79,4 +79,4 @@ def w_reinforce(weight: float = 0.1, clip: float = 0.2) -> Method:
 
     Rewards of `+weight` (the paper's lambda) and -1; with 0 it is nsr, with 1 plain REINFORCE on +1 and -1.
     """
-    return Method(Signed(at_least("weight", weight, 0)), clipped(clip, 0.0, Average.TOKEN))
+    return Method(SignWeighted(at_least("weight", weight, 0)), clipped(clip, 0.0, Average.TOKEN))

@@ -19,9 +19,9 @@ from offleash.verifiers.extraction import sentences
 from offleash.verifiers.extraction.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
 
 THINK_START, THINK_END = "<think>", "</think>"
-UNFINISHED = "unfinished"  # the step recorded where the text ends inside its reasoning
+UNFINISHED_STEP = "unfinished"  # the step recorded where the text ends inside its reasoning
 LONGEST = 20_000  # characters of an answer; nothing longer is taken for one
-SHORT = 1_000  # characters of a text that can be an answer as a whole
+SHORT_TEXT = 1_000  # characters of a text that can be an answer as a whole
 
 
 _MARKDOWN = re.compile(r"^[*`_]+(?=[^*`_])|(?<=[^*`_])[*`]+(?=[.,]?$)")  # marks around an answer
@@ -47,7 +47,7 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
 
     Args:
         text: a whole sample.
-        steps: keys of STEPS, in order.
+        steps: keys of STEP_FUNCTIONS, in order.
         truncated: the sample was cut off at its token limit. Steps that read a closing sentence do not apply: the text
             has none.
         opened: the prompt had already opened the block of reasoning.
@@ -64,16 +64,16 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
     end = text.rfind(THINK_END) if THINK_END in text else -1
     start = text.rfind(THINK_START) if THINK_START in text else -1
     if start > end or (opened and end < 0):
-        return Extraction(None, UNFINISHED)
+        return Extraction(None, UNFINISHED_STEP)
     region = SearchRegion(text[end + len(THINK_END) :] if end >= 0 else text, end >= 0, truncated)
     for step in steps:
-        answer = _tidy(STEPS[step](region), step)
+        answer = _tidy(STEP_FUNCTIONS[step](region), step)
         if answer:
             return Extraction(answer, step)
     if end >= 0:  # the reasoning is finished and gives no answer after it: the last marked answer inside it counts
         inside = SearchRegion(text, True, truncated)
         for step in steps:
-            answer = _tidy(STEPS[step](inside), step) if step in MARKED else None
+            answer = _tidy(STEP_FUNCTIONS[step](inside), step) if step in MARKED_STEPS else None
             if answer:
                 return Extraction(answer, step)
     return Extraction(None, None)
@@ -95,16 +95,16 @@ def _boxed(region: SearchRegion) -> str | None:
     return None
 
 
-def _hashes(region: SearchRegion) -> str | None:
+def _after_hashes(region: SearchRegion) -> str | None:
     line = after_hashes(region.text)
     return sentences.of_line(line) if line else line
 
 
-def _stated(region: SearchRegion) -> str | None:
+def _statement(region: SearchRegion) -> str | None:
     return sentences.stated(region.text, region.truncated)
 
 
-def _concluded(region: SearchRegion) -> str | None:
+def _conclusion(region: SearchRegion) -> str | None:
     return None if region.truncated else sentences.concluded(region.text)
 
 
@@ -128,9 +128,9 @@ def _last_number(region: SearchRegion) -> str | None:
     return None if region.truncated else sentences.last_number(region.text)
 
 
-def _whole(region: SearchRegion) -> str | None:
+def _whole_text(region: SearchRegion) -> str | None:
     text = region.text.strip()
-    return text if len(text) <= SHORT and not region.truncated else None
+    return text if len(text) <= SHORT_TEXT and not region.truncated else None
 
 
 def _expression(region: SearchRegion) -> str | None:
@@ -142,28 +142,28 @@ def _program(region: SearchRegion) -> str | None:
     return region.text if region.text.strip() else None
 
 
-STEPS: dict[str, Callable[[SearchRegion], str | None]] = {
+STEP_FUNCTIONS: dict[str, Callable[[SearchRegion], str | None]] = {
     "tag": _tag,
     "boxed": _boxed,
-    "hashes": _hashes,
-    "stated": _stated,
-    "concluded": _concluded,
+    "hashes": _after_hashes,
+    "stated": _statement,
+    "concluded": _conclusion,
     "formula": _formula,
     "after_think": _after_think,
     "code": _code,
     "letter": _letter,
     "last_number": _last_number,
     "expression": _expression,
-    "whole": _whole,
+    "whole": _whole_text,
     "program": _program,
 }
-MARKED = {"tag", "boxed", "code"}  # marks that nobody makes by accident, so they count inside reasoning too
-AS_WRITTEN = {"code", "program"}  # indentation and final stops have a meaning
+MARKED_STEPS = {"tag", "boxed", "code"}  # marks that nobody makes by accident, so they count inside reasoning too
+VERBATIM_STEPS = {"code", "program"}  # indentation and final stops have a meaning
 
 
 def _tidy(answer: str | None, step: str) -> str | None:
     """Without the Markdown and the full stop of the sentence around it; a tag's content has no sentence around it."""
-    if answer is None or step in AS_WRITTEN:
+    if answer is None or step in VERBATIM_STEPS:
         return answer
     if len(answer) > LONGEST:
         return None

@@ -3,11 +3,11 @@
 import re
 
 BOXES = ("\\boxed", "\\fbox")
-REACH = 20_000  # characters a box may span; a longer one is not read
-NEAR = 2_000  # characters before a box in which another one belonging to it starts
-TRIES = 16  # unbalanced boxes looked at from the end before giving up: bounds the work on hostile text
+MAX_BOX_CHARACTERS = 20_000  # characters a box may span; a longer one is not read
+JOINED_BOX_DISTANCE = 2_000  # characters before a box in which another one belonging to it starts
+MAX_BOXES_TRIED = 16  # unbalanced boxes looked at from the end before giving up: bounds the work on hostile text
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BETWEEN = re.compile(  # what may stand between boxes that give one answer together
+_BOX_SEPARATOR = re.compile(  # what may stand between boxes that give one answer together
     r"(?:[\s,;.$&]|\\[,;!: ]|\\(?:quad|qquad|text|mathrm|textbf)\b|\\[()\[\]]|[{}]|\band\b|\bor\b)*", re.IGNORECASE
 )
 _SHORT_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s$\\{}]+)")
@@ -20,9 +20,9 @@ def tagged(text: str, truncated: bool) -> str | None:
         return None
     close = text.rfind("</answer>")
     start = text.rfind("<answer>", 0, close) if close >= 0 else -1
-    later = text.rfind("<answer>")
-    if later > close and not truncated:
-        return text[later + 8 :]
+    last_tag = text.rfind("<answer>")
+    if last_tag > close and not truncated:
+        return text[last_tag + 8 :]
     return text[start + 8 : close] if start >= 0 else None
 
 
@@ -39,7 +39,7 @@ def unboxed(text: str) -> str:
 def boxed(text: str) -> str | None:
     """What stands in the last balanced box; boxes joined by nothing but commas and 'and' give one answer together."""
     end = len(text)
-    for _ in range(TRIES):
+    for _ in range(MAX_BOXES_TRIED):
         start = last_box(text, end)
         if start < 0:
             return None
@@ -64,7 +64,7 @@ def _content(text: str, start: int) -> tuple[str, int] | None:
         short = _SHORT_BOX.match(text, start, start + 80)
         return (short[1], short.end()) if short else None
     depth = 0  # _BRACE also matches escapes, so that \{ and \} do not count
-    for brace in _BRACE.finditer(text, opening, min(len(text), opening + REACH)):
+    for brace in _BRACE.finditer(text, opening, min(len(text), opening + MAX_BOX_CHARACTERS)):
         if brace[0] == "{":
             depth += 1
         elif brace[0] == "}":
@@ -77,14 +77,17 @@ def _content(text: str, start: int) -> tuple[str, int] | None:
 def _joined(text: str, start: int, last: str) -> str:
     """The last box with the boxes right before it: `\\boxed{-2} and \\boxed{1}` is one answer of two values."""
     parts = [last]
-    for _ in range(TRIES):
-        if "\\boxed" not in text[max(0, start - NEAR) : start] and "\\fbox" not in text[max(0, start - NEAR) : start]:
+    for _ in range(MAX_BOXES_TRIED):
+        if (
+            "\\boxed" not in text[max(0, start - JOINED_BOX_DISTANCE) : start]
+            and "\\fbox" not in text[max(0, start - JOINED_BOX_DISTANCE) : start]
+        ):
             break
         before = last_box(text, start)
         content = _content(text, before) if before >= 0 else None
         if content is None or content[1] > start or start - content[1] > 60:
             break
-        if not _BETWEEN.fullmatch(text, content[1], start):
+        if not _BOX_SEPARATOR.fullmatch(text, content[1], start):
             break
         parts.append(content[0])
         start = before
@@ -94,7 +97,7 @@ def _joined(text: str, start: int, last: str) -> str:
 def after_hashes(text: str) -> str | None:
     """What follows the last `####` on its line; a Markdown heading of the fourth level is no answer."""
     end = len(text)
-    for _ in range(TRIES):
+    for _ in range(MAX_BOXES_TRIED):
         start = text.rfind("####", 0, end)
         if start < 0:
             return None

@@ -5,8 +5,10 @@ Linear in the text.
 
 import re
 
-TRIES = 4  # statements looked at from the end: the last one may be empty ("The answer is:"), rarely several are
-TAIL = 4_000  # characters at the end of a text in which an answer in words is looked for
+MAX_STATEMENTS_TRIED = (
+    4  # statements looked at from the end: the last one may be empty ("The answer is:"), rarely several are
+)
+TAIL_CHARACTERS = 4_000  # characters at the end of a text in which an answer in words is looked for
 NUMBER = (
     r"[-+−]?\s?(?:[$€£]\s?|\\\$)?(?:\d{1,3}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?(?:\s?\\?%)?"
     r"|[-+−]?(?:\$)?\.\d+"
@@ -24,8 +26,8 @@ _STATED = re.compile(
     r"\s*(?::|(?:indeed|therefore|thus|simply|exactly|for sure|then|now|just)\b)?\s*(?:\*\*|__)?)",
     re.IGNORECASE,
 )
-_FINAL = re.compile(r"final\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
-_PLAIN = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
+_FINAL_ANSWER = re.compile(r"final\s+answer\s*(?:\*\*)?\s*(?::|\bis\b)\s*", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(r"[-+−$€£\d.,/\s%°]{1,60}")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}")
 _COPULA = re.compile(  # words after which a sentence gives its result: "is", "gives", "=", a colon that is no ratio
     r"(?:\b(?:is|are|was|were|equals?|be|gives?|gets?|by|(?<!\d )to|about|approximately|roughly|worth|"
@@ -46,10 +48,14 @@ _NOT_WORDS = re.compile(
     r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}"
     r"|\b(?:sqrt|(?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|exp)\b(?=\s*\()"
 )
-_SINGLE = r"\$\$[^$]{1,300}\$\$|\\\((?:(?!\\\)).){1,300}\\\)|\$[^$\n]{1,300}\$"
-_LISTED = re.compile(rf"(?:{_SINGLE})(?:\s*,?\s*(?:and|or)\s+(?:{_SINGLE})|\s*,\s*(?:{_SINGLE}))+")
-_GLUED = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
-_GOES_ON = re.compile(rf"\s*(?:,\s*(?:(?:and|or)\s+)?{NUMBER}|(?:and|or|to|out of)\s+(?:{NUMBER}|[a-z]\s*=))", re.I)
+_SINGLE_FORMULA = r"\$\$[^$]{1,300}\$\$|\\\((?:(?!\\\)).){1,300}\\\)|\$[^$\n]{1,300}\$"
+_LISTED = re.compile(
+    rf"(?:{_SINGLE_FORMULA})(?:\s*,?\s*(?:and|or)\s+(?:{_SINGLE_FORMULA})|\s*,\s*(?:{_SINGLE_FORMULA}))+"
+)
+_ATTACHED = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
+_LIST_CONTINUES = re.compile(
+    rf"\s*(?:,\s*(?:(?:and|or)\s+)?{NUMBER}|(?:and|or|to|out of)\s+(?:{NUMBER}|[a-z]\s*=))", re.I
+)
 _ALTERNATIVES = re.compile(r"=\s*[-−\d.,/]+\s*or\s+[A-Za-z]\s*=")
 _HEDGED = re.compile(  # the number of such a sentence is a bound, a step or a denial, not the answer
     r"\b(?:less|more|greater|fewer|smaller|larger|at least|at most|between|not|step|minus|negative)\b|^\s*#", re.I
@@ -60,15 +66,15 @@ _PICK = re.compile(r"(?:it's|it is|is|choose|option|choice|pick|select|answer)\s
 
 def tail(text: str) -> str:
     """The end of a text without what models add after their last word."""
-    end = text[-TAIL:].rstrip() if not text[-1:].isspace() else text.rstrip()[-TAIL:]
+    end = text[-TAIL_CHARACTERS:].rstrip() if not text[-1:].isspace() else text.rstrip()[-TAIL_CHARACTERS:]
     for _ in range(4):
         last = end[-40:]
         if not any(sign in last for sign in _SIGNS):
             break
-        shorter = _ENDINGS.sub("", end).rstrip()
-        if shorter == end:
+        shortened = _ENDINGS.sub("", end).rstrip()
+        if shortened == end:
             break
-        end = shorter
+        end = shortened
     return end
 
 
@@ -78,7 +84,7 @@ def stated(text: str, truncated: bool) -> str | None:
     low, before = end.lower(), len(end)
     if len(low) != len(end):
         low = end  # letters whose small form has another length: places would not agree
-    for _ in range(TRIES):
+    for _ in range(MAX_STATEMENTS_TRIED):
         start = max(low.rfind(marker, 0, before) for marker in _MARKERS)
         if start < 0:
             return None
@@ -104,7 +110,7 @@ def final_statement(text: str, start: int) -> bool:
     if "inal" not in rest and "INAL" not in rest:
         return False
     end = tail(rest)
-    for mark in [*_FINAL.finditer(end)][-TRIES:]:
+    for mark in [*_FINAL_ANSWER.finditer(end)][-MAX_STATEMENTS_TRIED:]:
         answer = _of_statement(end[mark.end() :].lstrip())
         if answer and re.search(r"[\d\\]", answer):
             return True
@@ -133,9 +139,9 @@ def letter(text: str) -> str | None:
     first = re.match(r"\s*\**\(?([A-Z])\)?\**\s*(?:[.:,)。]|$)", end)
     if first:
         return first[1]
-    picked = _PICK.findall(end)
-    if picked:
-        return str(picked[-1]).upper()
+    picked_letters = _PICK.findall(end)
+    if picked_letters:
+        return str(picked_letters[-1]).upper()
     named = set(_STANDALONE.findall(_last_sentence(end))) - {"I"}
     return named.pop() if len(named) == 1 else None
 
@@ -153,14 +159,14 @@ def expression(text: str) -> str | None:
     if re.fullmatch(r"[A-Za-z][A-Za-z'-]{1,40}[.!]?", whole):
         return whole
     has_no_words = not _WORD.search(_NOT_WORDS.sub("", whole))
-    return whole if has_no_words or _PLAIN.fullmatch(whole) else None
+    return whole if has_no_words or _PLAIN_NUMBER.fullmatch(whole) else None
 
 
 def _of_statement(rest: str) -> str | None:
     """The answer at the start of what follows a marker."""
-    listed = _LISTED.match(rest.lstrip("\"'*: "))
-    if listed:
-        return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(listed[0]))
+    number_list = _LISTED.match(rest.lstrip("\"'*: "))
+    if number_list:
+        return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(number_list[0]))
     formula = _FORMULA.match(rest.lstrip("\"'*: "))
     if formula and _is_maths(_inside(formula)):
         return _inside(formula).strip()
@@ -175,35 +181,35 @@ def _of_statement(rest: str) -> str | None:
 def _of_sentence(sentence: str, closing: bool) -> str | None:
     """What the last verb of a sentence is followed by; else its only number, if it is a conclusion or very short."""
     formulas = {match.start(): match for match in _FORMULA.finditer(sentence) if _is_maths(_inside(match))}
-    bare = _without(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
-    if _ALTERNATIVES.search(bare):
+    prose = _without_formulas(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
+    if _ALTERNATIVES.search(prose):
         return None
-    for verb in reversed([*_COPULA.finditer(bare)][-12:]):
+    for verb in reversed([*_COPULA.finditer(prose)][-12:]):
         if verb.end() in formulas:
-            listed = _LISTED.match(sentence, verb.end())
-            if listed:
-                return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(listed[0]))
+            number_list = _LISTED.match(sentence, verb.end())
+            if number_list:
+                return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(number_list[0]))
             return _inside(formulas[verb.end()]).strip()
-        number = _NUMBER.match(bare, verb.end())
+        number = _NUMBER.match(prose, verb.end())
         if number:
-            return _whole_value(bare, number)
+            return _whole_value(prose, number)
     if formulas or (closing and len(sentence) > 60 and not _CONCLUSION.search(sentence)):
         return None
-    if _HEDGED.search(bare):
+    if _HEDGED.search(prose):
         return None
-    numbers = [*_NUMBER.finditer(bare)]
-    return _whole_value(bare, numbers[0]) if len(numbers) == 1 else None
+    numbers = [*_NUMBER.finditer(prose)]
+    return _whole_value(prose, numbers[0]) if len(numbers) == 1 else None
 
 
 def _whole_value(text: str, number: re.Match[str]) -> str | None:
     """A number with what is written onto it (`2√3`, `2:3`); None where it is one of several or part of a phrase."""
-    if _GOES_ON.match(text, number.end()):
+    if _LIST_CONTINUES.match(text, number.end()):
         return None
-    glued = _GLUED.match(text, number.end())
-    return (number[0] + (glued[0].rstrip(".,;:!?*") if glued else "")).strip()
+    attached = _ATTACHED.match(text, number.end())
+    return (number[0] + (attached[0].rstrip(".,;:!?*") if attached else "")).strip()
 
 
-def _without(sentence: str, formulas: dict[int, re.Match[str]]) -> str:
+def _without_formulas(sentence: str, formulas: dict[int, re.Match[str]]) -> str:
     """The sentence with its formulas blanked out, everything else in its place."""
     for formula in formulas.values():
         sentence = sentence[: formula.start()] + "\0" * (formula.end() - formula.start()) + sentence[formula.end() :]

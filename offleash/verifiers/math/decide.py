@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.math.exact import LENGTH, beyond, decide_exactly
+from offleash.verifiers.math.exact import MAX_CHARACTERS, decide_exactly, exceeded_limit
 from offleash.verifiers.math.guards import letters, reject_reason, unitless, value_of
-from offleash.verifiers.math.latex import cleaned, distinguish_capitals, gold_text, squeezed
-from offleash.verifiers.math.numeric import clearly_apart
+from offleash.verifiers.math.latex import cleaned, distinguish_capitals, gold_text, without_spaces
+from offleash.verifiers.math.numeric import clearly_different
 from offleash.verifiers.verifier import Case, Judgement
 
 _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*(?:/\d+)?")
 _PROSE = re.compile(r"(?:(?<![\\\w{])[A-Za-z]{2,}[,;]?\s+){3}[A-Za-z]{2,}")  # four words outside of any command
-ROUNDING = 6  # decimals to which math-verify compares numbers that are not exact
+DECIMALS = 6  # decimals to which math-verify compares numbers that are not exact
 
 
 def decide(case: Case) -> Judgement:
     """Whether the answer equals the gold one; plain numbers and identical texts first, then algebra."""
-    if len(case.answer) > LENGTH:
+    if len(case.answer) > MAX_CHARACTERS:
         return Judgement(Verdict.FAILED, f"an answer of {len(case.answer):,} characters is too long for algebra")
     return decide_exactly(case) or decide_by_algebra(case)
 
@@ -38,28 +38,28 @@ def decide_by_algebra(case: Case) -> Judgement:
     since they only ever turn "equal" into "wrong".
     """
     gold, answer = distinguish_capitals(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
-    if gold and squeezed(gold) == squeezed(answer):
+    if gold and without_spaces(gold) == without_spaces(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
     for which, text in (("the answer", answer), ("the gold answer", gold)):
-        over = beyond(text)
-        if over:
-            return Judgement(Verdict.FAILED, f"{which} is too complex for algebra: {over}")
+        limit_exceeded = exceeded_limit(text)
+        if limit_exceeded:
+            return Judgement(Verdict.FAILED, f"{which} is too complex for algebra: {limit_exceeded}")
     expected, parsed = read(gold), read(answer)
     if not expected:
         return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} cannot be parsed as mathematics")
     if not parsed:
         return Judgement(Verdict.WRONG, "it cannot be parsed as mathematics")
     complex_expected, complex_parsed = with_imaginary_unit(expected), with_imaginary_unit(parsed)
-    if letters(gold) != letters(answer) and clearly_apart(value_of(complex_expected), value_of(complex_parsed)):
+    if letters(gold) != letters(answer) and clearly_different(value_of(complex_expected), value_of(complex_parsed)):
         return Judgement(Verdict.WRONG)
     if not equal(expected, parsed):
         # `i` is a letter for the parser, and in most problems it is one: the imaginary unit is the second guess
         expected, parsed = complex_expected, complex_parsed
         if not equal(expected, parsed):
             return Judgement(Verdict.WRONG)
-    against = reject_reason(gold, answer, expected, parsed)
-    if against:
-        return Judgement(Verdict.WRONG, against)
+    rejection = reject_reason(gold, answer, expected, parsed)
+    if rejection:
+        return Judgement(Verdict.WRONG, rejection)
     return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
 
 
@@ -84,7 +84,7 @@ def equal(expected: Sequence[object], answered: Sequence[object]) -> bool:
         verify(
             list(expected),
             list(answered),
-            float_rounding=ROUNDING,
+            float_rounding=DECIMALS,
             allow_set_relation_comp=interval,
             timeout_seconds=None,
         )
@@ -96,12 +96,12 @@ def readable(case: Case) -> str:
     if not (case.gold or "").strip():
         return "it has no gold answer"
     gold = cleaned(gold_text(case.gold or ""))
-    over = beyond(gold)
-    if over:
-        return f"its gold answer {gold[:80]!r} is too complex for algebra: {over}"
+    limit_exceeded = exceeded_limit(gold)
+    if limit_exceeded:
+        return f"its gold answer {gold[:80]!r} is too complex for algebra: {limit_exceeded}"
     parts = read(gold)
-    garbled = all(isinstance(part, str) for part in parts) and gold.count("{") != gold.count("}")
-    if not parts or garbled or (_PROSE.search(gold) and not re.search(r"[\d=\\]", gold)):
+    unbalanced = all(isinstance(part, str) for part in parts) and gold.count("{") != gold.count("}")
+    if not parts or unbalanced or (_PROSE.search(gold) and not re.search(r"[\d=\\]", gold)):
         return f"its gold answer {gold[:80]!r} cannot be parsed as mathematics; --verifier string compares words"
     return ""
 

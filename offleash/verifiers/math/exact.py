@@ -8,11 +8,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.math.latex import gold_text, inside, squeezed
+from offleash.verifiers.math.latex import gold_text, inside, without_spaces
 from offleash.verifiers.verifier import Case, Judgement
 
 PLAIN_DIGITS = 30  # of a plain number; longer ones are left to algebra
-NEAR = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours
+NEAR_RATIO = Fraction(1, 100)  # relative; closer than this, rounding conventions decide, and they are not ours
 _INTEGER = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!)\d{3})+|\d+)"
 _PLAIN = re.compile(rf"(-?)\s?({_INTEGER})(\.\d+)?", re.ASCII)
 _SLASH = re.compile(r"(-?)(\d+)/(\d+)", re.ASCII)
@@ -23,7 +23,7 @@ _MIXED = re.compile(r"(-?)(\d+)\s?\\[dt]?frac\{([1-9]\d*)\}\{(\d+)\}", re.ASCII)
 
 def decide_exactly(case: Case) -> Judgement | None:
     """A verdict where plain equality or plain numbers settle it; None where they do not."""
-    if case.gold is None or len(case.answer) > LENGTH:
+    if case.gold is None or len(case.answer) > MAX_CHARACTERS:
         return None
     gold, answer = gold_text(case.gold), inside(case.answer)
     if answer == gold and answer:
@@ -33,10 +33,14 @@ def decide_exactly(case: Case) -> Judgement | None:
         return None if answer.lower() == gold.lower() else Judgement(Verdict.WRONG)
     expected, value = _plain_gold(gold), plain_number(answer)
     if expected is None or value is None:
-        return Judgement(Verdict.CORRECT, solution=gold) if answer and squeezed(answer) == squeezed(gold) else None
+        return (
+            Judgement(Verdict.CORRECT, solution=gold)
+            if answer and without_spaces(answer) == without_spaces(gold)
+            else None
+        )
     if expected == value:
         return Judgement(Verdict.CORRECT, solution=gold)
-    if abs(expected - value) <= NEAR * max(abs(expected), abs(value)) and (
+    if abs(expected - value) <= NEAR_RATIO * max(abs(expected), abs(value)) and (
         expected.denominator > 1 or value.denominator > 1
     ):
         return None
@@ -70,55 +74,55 @@ def _plain_gold(gold: str) -> Fraction | None:
 # Whatever passes them is still killed at its limit of time or memory by the pool; these only save the wait.
 
 
-LENGTH = 2_000  # characters of a formula
-DEPTH = 30  # of braces and brackets: the parser recurses
-EXPONENT = 20_000  # largest exponent written out
-FACTORIAL = 5_000  # largest argument of a factorial
-RANGE = 100_000  # largest bound of a sum or product
+MAX_CHARACTERS = 2_000  # characters of a formula
+MAX_DEPTH = 30  # of braces and brackets: the parser recurses
+MAX_EXPONENT = 20_000  # largest exponent written out
+MAX_FACTORIAL = 5_000  # largest argument of a factorial
+MAX_BOUND = 100_000  # largest bound of a sum or product
 MOST_DIGITS = 1_000  # of one number
-_TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^")
-_STACK = re.compile(r"\^\s*\{?\s*\(?\s*\d+\s*\^\s*\{?\s*\(?\s*(\d+)")
+_TRIPLE_POWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^")
+_DOUBLE_POWER = re.compile(r"\^\s*\{?\s*\(?\s*\d+\s*\^\s*\{?\s*\(?\s*(\d+)")
 _EXPONENT = re.compile(r"\^\s*\{?\s*\(?\s*-?\s*(\d+)")
 _FACTORIAL = re.compile(r"(\d+)\s*\)?\s*!")
-_DOUBLE = re.compile(r"[\^!*][^()]{0,60}\)\s*!|!\s*\)?\s*\}?\s*[!^]|\^\s*\{?\s*\(?\s*\d+\s*!")
+_NESTED_GROWTH = re.compile(r"[\^!*][^()]{0,60}\)\s*!|!\s*\)?\s*\}?\s*[!^]|\^\s*\{?\s*\(?\s*\d+\s*!")
 _BOUND = re.compile(r"\\(?:sum|prod|int|binom|dbinom|tbinom)[^0-9]{0,40}\d*[^0-9]{0,40}?(\d{6,})")
 _NUMBER = re.compile(r"\d+")
 
 
-def beyond(text: str) -> str:
+def exceeded_limit(text: str) -> str:
     """Why a formula is not handed to algebra, in words; empty where it may be."""
-    if len(text) > LENGTH:
-        return f"its {len(text):,} characters are more than {LENGTH:,}"
-    if _depth(text) > DEPTH:
-        return f"it is nested more than {DEPTH} levels deep"
+    if len(text) > MAX_CHARACTERS:
+        return f"its {len(text):,} characters are more than {MAX_CHARACTERS:,}"
+    if _depth(text) > MAX_DEPTH:
+        return f"it is nested more than {MAX_DEPTH} levels deep"
     if any(len(number) > MOST_DIGITS for number in _NUMBER.findall(text)):
         return f"it has a number of more than {MOST_DIGITS:,} digits"
-    if _TOWER.search(text):
+    if _TRIPLE_POWER.search(text):
         return "it has a tower of powers"
-    stacked = _STACK.search(text)
-    if stacked and _large(stacked[1], 4):
+    double_power = _DOUBLE_POWER.search(text)
+    if double_power and _exceeds(double_power[1], 4):
         return "it has a power of a power too large to compute"
-    exponent = next((match[1] for match in _EXPONENT.finditer(text) if _large(match[1], EXPONENT)), None)
+    exponent = next((match[1] for match in _EXPONENT.finditer(text) if _exceeds(match[1], MAX_EXPONENT)), None)
     if exponent:
         return f"it has a power with the exponent {exponent[:12]}"
-    if any(_large(match[1], FACTORIAL) for match in _FACTORIAL.finditer(text)) or _DOUBLE.search(text):
-        return f"it has a factorial beyond {FACTORIAL:,}!"
+    if any(_exceeds(match[1], MAX_FACTORIAL) for match in _FACTORIAL.finditer(text)) or _NESTED_GROWTH.search(text):
+        return f"it has a factorial beyond {MAX_FACTORIAL:,}!"
     if _BOUND.search(text):
-        return f"it has a sum, product or binomial beyond {RANGE:,}"
+        return f"it has a sum, product or binomial beyond {MAX_BOUND:,}"
     return ""
 
 
-def _large(digits: str, bound: int) -> bool:
+def _exceeds(digits: str, bound: int) -> bool:
     """Whether a numeral exceeds a bound, without converting a hostile one: `int` is quadratic in its digits."""
     return len(digits) > 12 or int(digits) > bound
 
 
 def _depth(text: str) -> int:
-    depth = most = 0
+    depth = deepest = 0
     for character in text:
         if character in "{([":
             depth += 1
-            most = max(most, depth)
+            deepest = max(deepest, depth)
         elif character in "})]":
             depth -= 1
-    return most
+    return deepest

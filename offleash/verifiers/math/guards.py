@@ -14,7 +14,7 @@ from typing import Any
 
 from offleash.verifiers.math.numeric import difference
 
-_KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning of their own
+_KNOWN_COMMANDS = frozenset(  # commands that the parser reads, or that carry no meaning of their own
     """
     frac dfrac tfrac cfrac sqrt root pi theta alpha beta gamma delta epsilon lambda mu nu phi varphi psi omega
     rho sigma tau zeta eta kappa xi chi Delta Gamma Omega Phi Sigma Theta Lambda Pi Psi sin cos tan cot sec
@@ -28,7 +28,7 @@ _KNOWN = frozenset(  # commands that the parser reads, or that carry no meaning 
     supseteq ast star det sgn arg Re Im ell hbar cdotp imath jmath i e d not percent dollar euro pounds yen
     """.split()  # noqa: SIM905
 )
-_DROPPED = {  # commands that change the meaning, and that the parser reads over all the same
+_IGNORED_COMMANDS = {  # commands that change the meaning, and that the parser reads over all the same
     "mid",
     "nmid",
     "to",
@@ -43,38 +43,38 @@ _DROPPED = {  # commands that change the meaning, and that the parser reads over
     "sim",
 }
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-_STRAY = re.compile(r"[@#?~`\"]")
+_STRAY_CHARACTER = re.compile(r"[@#?~`\"]")
 _DOTS = re.compile(r"\\[lcd]?dots(?![A-Za-z])|\.\.\.|…")
 _OPEN_END = re.compile(r"(?:[-+*/^=<>]|\\(?:cdot|times|div|pm|mp|cup|cap))\s*$")
 _RELATION = re.compile(r"^\s*(<=?|>=?|\\(?:leq?|geq?|lt|gt|neq?)(?![A-Za-z]))")
 _AM_PM = re.compile(r"\b([ap])\.?\s?m\b", re.I)
-_MEANING = re.compile(
+_MEANINGFUL_WORD = re.compile(
     r"\b(?:not|half|dozen|least|most|more|less|than|except|minus|negative|between|square root)\b", re.I
 )
 _NUMBER_BASE = re.compile(r"(?<=[0-9A-F])_\{?(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]{3,8})\b")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
-_CHAIN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
-_EVALUATED = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
+_RELATION_SIGN = re.compile(r"=|\\approx|\\equiv|≈|\\in(?![A-Za-z])")
+_EVALUATED_COMMAND = re.compile(r"\\(?:[dtc]?frac|[dt]?binom|choose|gcd|lcm|max|min|times|cdot)(?![A-Za-z])|[/:]")
 
 
 def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: tuple[object, ...]) -> str:
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
         return ""  # the same text: whatever the parser drops, it drops from both
-    lost, added = Counter(dropped(gold)), Counter(dropped(answer))
+    lost, added = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
     if lost != added:
         return f"the parser drops {next(iter((added - lost) + (lost - added)))!r} from one of the two"
-    if _bases(gold) and _bases(answer) and _bases(gold) != _bases(answer):
+    if _number_bases(gold) and _number_bases(answer) and _number_bases(gold) != _number_bases(answer):
         return "they are written in different bases"
     units = unit(gold), unit(answer)
     if units[0] and units[1] and units[0] != units[1]:
         return f"their units differ: {units[0]} and {units[1]}"
-    halves = [[half.lower() for half in _AM_PM.findall(text)] for text in (gold, answer)]
-    if all(halves) and halves[0] != halves[1]:
+    am_pm = [[mark.lower() for mark in _AM_PM.findall(text)] for text in (gold, answer)]
+    if all(am_pm) and am_pm[0] != am_pm[1]:
         return "one is before noon, the other after"
-    disorder = misplaced(gold, answer)
-    if disorder:
-        return disorder
+    order_reason = order_difference(gold, answer)
+    if order_reason:
+        return order_reason
     value = value_of(parsed)
     if value is not None and _partly_read(answer, value):
         return "the parser read only part of it"
@@ -91,17 +91,25 @@ def letters(text: str) -> str:
     return re.sub(r"\\(?:text|math)[a-z]*(?![A-Za-z])|[\\\s{}]", "", text).lower()
 
 
-def dropped(text: str) -> list[str]:
+def ignored_meaning(text: str) -> list[str]:
     """What a formula holds that the parser skips or misreads though it has a meaning."""
-    words = [word for block in TEXT.findall(text) for word in _MEANING.findall(block)]
-    unknown = [name for name in _COMMAND.findall(text) if name in _DROPPED or not (name in _KNOWN or "dots" in name)]
+    words = [word for block in TEXT_COMMAND.findall(text) for word in _MEANINGFUL_WORD.findall(block)]
+    unknown = [
+        name
+        for name in _COMMAND.findall(text)
+        if name in _IGNORED_COMMANDS or not (name in _KNOWN_COMMANDS or "dots" in name)
+    ]
     ends = [*_OPEN_END.findall(text), *_RELATION.findall(text)]
     return (
-        [word.lower() for word in words] + unknown + _STRAY.findall(text) + ["..." for _ in _DOTS.findall(text)] + ends
+        [word.lower() for word in words]
+        + unknown
+        + _STRAY_CHARACTER.findall(text)
+        + ["..." for _ in _DOTS.findall(text)]
+        + ends
     )
 
 
-def _bases(text: str) -> list[str]:
+def _number_bases(text: str) -> list[str]:
     """The bases that numerals are written in, as in `11_2` or `2A_{16}`."""
     return sorted(_NUMBER_BASE.findall(text))
 
@@ -110,8 +118,8 @@ def _partly_read(answer: str, value: Any) -> bool:
     """Whether a text with several numbers was read as a single one, with no operation to explain it."""
     if not (getattr(value, "is_Integer", False) or getattr(value, "is_Float", False)):
         return False
-    text = re.sub(r"_\{?[^{}\s]*\}?", "", UNITED.sub("", answer))
-    if _CHAIN.search(text) or _EVALUATED.search(text.strip().lstrip("-+")):
+    text = re.sub(r"_\{?[^{}\s]*\}?", "", UNIT_TEXT.sub("", answer))
+    if _RELATION_SIGN.search(text) or _EVALUATED_COMMAND.search(text.strip().lstrip("-+")):
         return False
     joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
     return len(_DIGITS.findall(joined)) > 1
@@ -125,7 +133,7 @@ _POINTS = re.compile(r"\s*(?:\\(angle|overline|triangle|widehat|measuredangle)\s
 _SUM = re.compile(r"[^=<>]*[A-Za-z)}]\s*[-+*/]\s*[A-Za-z\d(\\][^=<>]*=[^=]*")
 
 
-def misplaced(gold: str, answer: str) -> str:
+def order_difference(gold: str, answer: str) -> str:
     """Why two texts of equal entries are not the same answer; empty where nothing speaks against it.
 
     The parser makes sets of lists, so 1, 1, 2 equals 1, 2, 2; drops the names of `x=2, y=1`; and reads the points AB as
@@ -139,8 +147,8 @@ def misplaced(gold: str, answer: str) -> str:
         named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
         if named and not any(name for name, _ in given) and answer.lstrip().startswith("(") and values != others:
             return "the entries are in a different order"
-    points, others_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
-    if points and others_points and len(points[2]) > 2 and not _same_points(points, others_points):
+    gold_points, answer_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
+    if gold_points and answer_points and len(gold_points[2]) > 2 and not _same_points(gold_points, answer_points):
         return "the points are named in a different order"
     if _SUM.fullmatch(gold) and "=" not in answer and not re.search(r"\\(?:in|approx)(?![A-Za-z])|[<>]", answer):
         return "the gold answer is an equation, the answer only one side of it"
@@ -166,14 +174,16 @@ def _same_points(gold: re.Match[str], answer: re.Match[str]) -> bool:
 # Units of numbers in formulas, recognised by font or after a bare number, since a lone letter is a variable.
 
 
-TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")
-_FONT = r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{(?:[^{}]|\{[^{}]*\})*\}(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
-UNITED = re.compile(_FONT)  # words in a formula, with the exponent of a unit
-_TRAILING_TEXT = re.compile(rf"(?<=[\d}}\s)!])(?:\\[,;: ]|\s)*{_FONT}\s*$")
-_BARE = re.compile(
+TEXT_COMMAND = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{([^{}]*)\}")
+_FONT_COMMAND = (
+    r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm)\s*\{(?:[^{}]|\{[^{}]*\})*\}(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
+)
+UNIT_TEXT = re.compile(_FONT_COMMAND)  # words in a formula, with the exponent of a unit
+_TRAILING_TEXT = re.compile(rf"(?<=[\d}}\s)!])(?:\\[,;: ]|\s)*{_FONT_COMMAND}\s*$")
+_BARE_UNIT = re.compile(
     r"^(-?[\d.,{}\\!]*\d)(?:\s*(?:km|cm|mm|dm|kg|mg|ml|mL|ft|lb|oz|yd|hr|min)(?:\^\{?[23]\}?)?|\s+[mgshlL])\s*$"
 )
-UNITS = {
+UNIT_NAMES = {
     "length": "mm cm dm m km in ft yd mi|millimeter centimeter decimeter meter kilometer inch foot yard mile",
     "mass": "mg g kg t lb oz|milligram gram kilogram ton pound ounce",
     "time": "ms s min h d|millisecond second minute hour day",
@@ -184,17 +194,23 @@ UNITS = {
 
 def unitless(text: str) -> str:
     """Without the unit at its end, known by its font or after a bare number; a lone letter is a variable otherwise."""
-    return _BARE.sub(r"\1", _TRAILING_TEXT.sub("", text) or text)
+    return _BARE_UNIT.sub(r"\1", _TRAILING_TEXT.sub("", text) or text)
 
 
 def unit(text: str) -> str:
     """The unit of a number, where it is one of the few whose confusion is known to matter."""
-    blocks = [block.strip().lower().rstrip(".") for block in TEXT.findall(text)]
+    blocks = [block.strip().lower().rstrip(".") for block in TEXT_COMMAND.findall(text)]
     trailing = re.search(r"\d\s*([A-Za-z]+)\.?$", text)
     for word in [*blocks, *([trailing[1].lower()] if trailing else [])]:
-        for group in UNITS.values():
+        for group in UNIT_NAMES.values():
             short, long = (part.split() for part in group.split("|"))
-            for name, full in zip(short, long, strict=True):
-                if word in (name, full, f"{full}s", f"{full[:-2]}eet" if full == "foot" else full, f"{full}es"):
+            for name, long_name in zip(short, long, strict=True):
+                if word in (
+                    name,
+                    long_name,
+                    f"{long_name}s",
+                    f"{long_name[:-2]}eet" if long_name == "foot" else long_name,
+                    f"{long_name}es",
+                ):
                     return name
     return ""

@@ -10,22 +10,22 @@ from offleash.verifiers.extraction.marks import after_hashes, boxed, has_box
 from offleash.verifiers.extraction.sentences import stated
 
 LONG_GOLD = 300  # characters; a longer gold is a worked solution whose answer has to be found
-_WHOLE = re.compile(r"\s*(?:\$\$(.+?)\$\$|\$([^$]+)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))\s*\.?\s*", re.DOTALL)
-_SCALE = {
+_WHOLE_FORMULA = re.compile(r"\s*(?:\$\$(.+?)\$\$|\$([^$]+)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))\s*\.?\s*", re.DOTALL)
+_SCALE_WORDS = {
     "hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12,
 }  # fmt: skip
-_SCALED = re.compile(
-    rf"(\d)\s*(?:\\text\s*\{{\s*|\\mathrm\s*\{{\s*|\\\s)?\s*({'|'.join(_SCALE)})s?\b\s*(?:\}}|(?=\s|$|[a-z]))",
+_SCALED_NUMBER = re.compile(
+    rf"(\d)\s*(?:\\text\s*\{{\s*|\\mathrm\s*\{{\s*|\\\s)?\s*({'|'.join(_SCALE_WORDS)})s?\b\s*(?:\}}|(?=\s|$|[a-z]))",
     re.IGNORECASE,
 )
 _NO_UNIT = (
     "and|or|to|out|times|million|billion|thousand|hundred|trillion|squared|cubed|factorial|plus|over|mod|pi|percent|per"
 )
-_WORDED = re.compile(  # a number and words: "5 dollars"
+_NUMBER_WITH_WORDS = re.compile(  # a number and words: "5 dollars"
     rf"^(\s*-?\\?\$?(?:[\d,]*\d)(?:\.\d+)?)\s+((?!(?:{_NO_UNIT})\b)"
     r"[A-Za-z]{2,}(?:\s+[A-Za-z]+){0,8}(?:\^\{?[23]\}?|/[a-z]+)?)\.?$"
 )
-_SPACED = re.compile(r"\s*-?\d{1,3}(?:(?:\\ |\s)\d{3})+\s*")  # thousands set apart by spaces
+_SPACED_THOUSANDS = re.compile(r"\s*-?\d{1,3}(?:(?:\\ |\s)\d{3})+\s*")  # thousands set apart by spaces
 _NO_MEANING = re.compile(
     r"\\(?:left|right)(?![A-Za-z])|\\[!,;:]|(?<=[\d{}()\[\],+*/=^-])\s+(?=[\\{}()\[\],+*/=^-])"
     r"|(?<=[{}()\[\],+*/=^-])\s+(?=[\w\\])"
@@ -33,9 +33,9 @@ _NO_MEANING = re.compile(
 _TOKEN = re.compile(r"\\(?:text|mathrm|mbox)[a-z]*\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]{3,}|[A-Za-z]")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\s*\{?(\d{1,12})\}?")
 # Applied in order: characters of other alphabets first, so that the later rules need to know one form only.
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), by)
-    for pattern, by in [
+_CLEANING_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
         (r"−|–|﹣|－", "-"),  # minus signs of other alphabets
         (r"(?<!\\)~|[\u2000-\u200a\u00a0\u202f]", " "),
         (r"，|、", ", "),
@@ -103,11 +103,11 @@ def gold_text(gold: str) -> str:
 
 def inside(text: str) -> str:
     """A formula without the dollars or brackets around it."""
-    whole = _WHOLE.fullmatch(text)
+    whole = _WHOLE_FORMULA.fullmatch(text)
     return next(part for part in whole.groups() if part is not None).strip() if whole else text.strip()
 
 
-def squeezed(text: str) -> str:
+def without_spaces(text: str) -> str:
     """The text without what changes nothing in a formula: spaces around signs, sizes of brackets and fractions."""
     text = _NO_MEANING.sub("", text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac"))
     return re.sub(r"(\\[A-Za-z]+)\s+(?=[\d\\(])", r"\1", text)
@@ -118,26 +118,28 @@ def cleaned(text: str) -> str:
     text = inside(text)
     if "\\\\" in text and "\\begin" not in text.replace("\\\\begin", ""):
         text = re.sub(r"\\\\(?=[A-Za-z(){}\[\],;!])", r"\\", text)  # escaped twice, as in a JSON string
-    for pattern, by in _RULES:
-        text = pattern.sub(by, text)
-    if _SPACED.fullmatch(text):
+    for pattern, replacement in _CLEANING_RULES:
+        text = pattern.sub(replacement, text)
+    if _SPACED_THOUSANDS.fullmatch(text):
         text = re.sub(r"[\\\s]", "", text)
-    text = _SCALED.sub(lambda match: f"{match[1]}\\times 10^{{{_SCALE[match[2].lower()]}}}", text)
+    text = _SCALED_NUMBER.sub(lambda match: f"{match[1]}\\times 10^{{{_SCALE_WORDS[match[2].lower()]}}}", text)
     text = _REPEATING.sub(_as_fraction, text)
     if text.count("\\pm") == 1 and "," not in text and "\\mp" not in text and "{" in text:  # inside a fraction, say
         text = text.replace("\\pm", "+") + ", " + text.replace("\\pm", "-")
     text = text.replace("\\$", "").replace("$", "").strip()
-    return _WORDED.sub(r"\1\\text{ \2}", text)
+    return _NUMBER_WITH_WORDS.sub(r"\1\\text{ \2}", text)
 
 
 def distinguish_capitals(gold: str, answer: str) -> tuple[str, str]:
     """Both formulas with capitals renamed where a formula has the small letter too: the parser reads N as n."""
-    clashing = {x for text in (gold, answer) for x in _symbols(text) if x.isupper() and x.lower() in _symbols(text)}
-    if not clashing:
+    clashing_capitals = {
+        x for text in (gold, answer) for x in _symbols(text) if x.isupper() and x.lower() in _symbols(text)
+    }
+    if not clashing_capitals:
         return gold, answer
     used = {symbol.lower() for symbol in _symbols(gold) | _symbols(answer)}
-    free = (letter for letter in "wqzvujkmph" if letter not in used)
-    names = dict(zip(sorted(clashing), free, strict=False))
+    free_letters = (letter for letter in "wqzvujkmph" if letter not in used)
+    names = dict(zip(sorted(clashing_capitals), free_letters, strict=False))
     return _renamed(gold, names), _renamed(answer, names)
 
 

@@ -5,26 +5,26 @@ Two expressions that differ at a point are not equal, and a point takes a millis
 
 from typing import Any
 
-RELATIVE = 1e-5  # numbers that are not exact agree to this, however small they are
-APART = 1e-2  # relative; what is closer is left to algebra and its roundings
-HUGE = 1e300  # near the largest float: what is larger counts as this
+RELATIVE_TOLERANCE = 1e-5  # numbers that are not exact agree to this, however small they are
+CLEAR_DIFFERENCE = 1e-2  # relative; what is closer is left to algebra and its roundings
+LARGEST_VALUE = 1e300  # near the largest float: what is larger counts as this
 POINTS = 3  # random points at which expressions with letters must agree: different ones hardly agree at three
 
 
-def clearly_apart(expected: Any, answer: Any) -> bool:
+def clearly_different(expected: Any, answer: Any) -> bool:
     """Whether two expressions differ at a random point by far more than any rounding or percent sign explains."""
     import sympy
     from sympy.core.function import AppliedUndef
 
-    slow = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, AppliedUndef)
-    if not all(isinstance(part, sympy.Expr) and not part.has(*slow) for part in (expected, answer)):
+    slow_types = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, AppliedUndef)
+    if not all(isinstance(part, sympy.Expr) and not part.has(*slow_types) for part in (expected, answer)):
         return False
     symbols = sorted(expected.free_symbols | answer.free_symbols, key=str)
     pair = _values(expected, answer, symbols, 0, 15)
     if pair is None:
         return False
     left, right = pair
-    return abs(left - right) > APART * max(abs(left), abs(right)) and not _near_percent(left, right)
+    return abs(left - right) > CLEAR_DIFFERENCE * max(abs(left), abs(right)) and not _near_percent(left, right)
 
 
 def _near_percent(left: complex, right: complex) -> bool:
@@ -41,14 +41,14 @@ def difference(expected: Any, answer: Any) -> str:
         return ""
     symbols = sorted(expected.free_symbols | answer.free_symbols, key=str)
     if symbols:
-        return _differ_somewhere(expected, answer, symbols)
+        return _difference_at_points(expected, answer, symbols)
     exact = not (expected.has(sympy.Float) or answer.has(sympy.Float))
     try:
         if exact and expected.is_Rational and answer.is_Rational:
             return "" if expected == answer or _percent(expected, answer) else "they are different rational numbers"
         left, right = sympy.N(expected, 40), sympy.N(answer, 40)
         size = max(abs(left), abs(right))
-        near = size == 0 or bool(abs(left - right) <= (10**-30 if exact else RELATIVE) * size)
+        near = size == 0 or bool(abs(left - right) <= (10**-30 if exact else RELATIVE_TOLERANCE) * size)
     except (TypeError, ValueError, ArithmeticError):
         return ""  # not numbers after all (infinities, undefined values)
     return "" if near or _percent(left, right) else "they are equal only after rounding"
@@ -60,7 +60,7 @@ def _percent(left: Any, right: Any) -> bool:
     return bool(abs(ratio - 100) < 1e-9 or abs(ratio * 100 - 1) < 1e-11)
 
 
-def _differ_somewhere(expected: Any, answer: Any, symbols: list[Any]) -> str:
+def _difference_at_points(expected: Any, answer: Any, symbols: list[Any]) -> str:
     """A reason where the two differ at a random point; "" where they agree, or a point has no finite value."""
     for number in range(POINTS):
         pair = _values(expected, answer, symbols, number, 30)
@@ -83,13 +83,13 @@ def _values(expected: Any, answer: Any, symbols: list[Any], number: int, digits:
         left, right = (_number(part.subs(point).evalf(digits)) for part in (expected, answer))
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         return None
-    finite = all(abs(value) <= HUGE for value in (left, right))  # false for what is not a number
-    both_huge = abs(left) == abs(right) == HUGE
+    finite = all(abs(value) <= LARGEST_VALUE for value in (left, right))  # false for what is not a number
+    both_huge = abs(left) == abs(right) == LARGEST_VALUE
     return (left, right) if finite and not both_huge else None
 
 
 def _number(value: Any) -> complex:
     """A value as a complex number; one that is finite and too large for it counts as very large."""
-    if value.is_finite and value.is_real and abs(value) > HUGE:
-        return complex(HUGE)
+    if value.is_finite and value.is_real and abs(value) > LARGEST_VALUE:
+        return complex(LARGEST_VALUE)
     return complex(value)

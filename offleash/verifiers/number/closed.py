@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from offleash.verifiers.number.numerals import CHARACTERS, NotANumberError, plain
-from offleash.verifiers.number.units import leading
+from offleash.verifiers.number.units import leading_unit
 
 TOKENS = 200
 CHARACTERS_READ = 400
@@ -31,10 +31,10 @@ OPERATORS: dict[str, tuple[int, Callable[[float, float], float]]] = {
     "/": (2, operator.truediv),
     "^": (4, math.pow),
 }
-UNARY = 3  # binds -x and f x below a power and above a product
-CLEANING = tuple(
-    (re.compile(pattern), into)
-    for pattern, into in (
+UNARY_RANK = 3  # binds -x and f x below a power and above a product
+CLEANING_RULES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
         (r"\\(?:left|right|displaystyle|!)(?![A-Za-z])|\\[,;: ]|[$~`]|\\q?quad(?![A-Za-z])|\*\*", " "),
         (r"\\[()\[\]]", " "),
         (r"\^\s*\{?\s*\\circ\s*\}?|°", "*(\\\\pi/180)"),
@@ -48,7 +48,7 @@ CLEANING = tuple(
 TOKEN = re.compile(
     r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|\\?(frac|sqrt|ln|exp|sin|cos|tan|pi|e)(?![A-Za-z])|([-+*/^(){}]))"
 )
-UNIT = re.compile(r"\s*(?:\\(?:text|mathrm)\s*\{|[A-Za-zµΩ])")
+UNIT_START = re.compile(r"\s*(?:\\(?:text|mathrm)\s*\{|[A-Za-zµΩ])")
 
 
 def closed_form(text: str) -> tuple[Fraction, str] | None:
@@ -57,14 +57,14 @@ def closed_form(text: str) -> tuple[Fraction, str] | None:
     if len(text) > CHARACTERS_READ:
         return None
     text = text.translate(CHARACTERS)
-    for pattern, into in CLEANING:
-        text = pattern.sub(into, text)
+    for pattern, replacement in CLEANING_RULES:
+        text = pattern.sub(replacement, text)
     tokens, rest = _tokens(text)
     unit = _unit(rest)
     if not tokens or len(tokens) > TOKENS or unit is None:
         return None
     try:
-        postfix = _postfix(_spelt_out(tokens))
+        postfix = _postfix(_expand_latex(tokens))
         value = _evaluate(postfix)
     except (ValueError, OverflowError, ZeroDivisionError, IndexError):
         return None
@@ -84,41 +84,41 @@ def _unit(rest: str) -> str | None:
     if not rest:
         return ""
     try:
-        cleaned = plain(rest) if UNIT.match(rest) else ""
+        cleaned = plain(rest) if UNIT_START.match(rest) else ""
     except NotANumberError:
         return None
-    return cleaned if cleaned and leading(cleaned) == cleaned else None
+    return cleaned if cleaned and leading_unit(cleaned) == cleaned else None
 
 
-def _spelt_out(tokens: list[str]) -> list[str]:
+def _expand_latex(tokens: list[str]) -> list[str]:
     r"""`\frac{a}{b}` as `((a)/(b))`, every bracket round, every product with its sign."""
     plain_tokens: list[str] = []
     opened: list[str] = []
-    due = ""  # what the next opening brace belongs to
+    pending = ""  # what the next opening brace belongs to
     for token in tokens:
-        if due and token != "{":
+        if pending and token != "{":
             raise ValueError("a fraction without braces")
         if token == "frac":
             _multiply(plain_tokens)
             plain_tokens.append("(")
-            due = "above"
+            pending = "above"
         elif token in "{(":
-            if not due:
+            if not pending:
                 _multiply(plain_tokens)
             plain_tokens.append("(")
-            opened.append(due or token)
-            due = ""
+            opened.append(pending or token)
+            pending = ""
         elif token in "})":
             kind = opened.pop()
             if (token == ")") != (kind == "("):
                 raise ValueError("mismatched brackets")
             plain_tokens += {"above": [")", "/"], "below": [")", ")"]}.get(kind, [")"])
-            due = "below" if kind == "above" else ""
+            pending = "below" if kind == "above" else ""
         else:
             if token not in OPERATORS:
                 _multiply(plain_tokens, number=token[0] in "0123456789.")
             plain_tokens.append(token)
-    if opened or due:
+    if opened or pending:
         raise ValueError("unclosed brackets")
     return plain_tokens
 
@@ -137,33 +137,33 @@ def _multiply(tokens: list[str], *, number: bool = False) -> None:
 def _postfix(tokens: list[str]) -> list[str]:
     """Tokens in the order of evaluation; a unary minus is written `neg`."""
     output: list[str] = []
-    waiting: list[str] = []
+    operators: list[str] = []
     before = "("
     for token in tokens:
         if token == "(" or token in FUNCTIONS:
-            waiting.append(token)
+            operators.append(token)
         elif token == ")":
-            while waiting[-1] != "(":
-                output.append(waiting.pop())
-            waiting.pop()
+            while operators[-1] != "(":
+                output.append(operators.pop())
+            operators.pop()
         elif token in OPERATORS:
             if before == "(" or before in OPERATORS:
                 if token != "-" or before in ("+", "-"):
                     raise ValueError("an operator without a left operand")
-                waiting.append("neg")
+                operators.append("neg")
             else:
                 rank = OPERATORS[token][0]
-                while waiting and waiting[-1] != "(" and _rank(waiting[-1]) >= rank and token != "^":
-                    output.append(waiting.pop())
-                waiting.append(token)
+                while operators and operators[-1] != "(" and _precedence(operators[-1]) >= rank and token != "^":
+                    output.append(operators.pop())
+                operators.append(token)
         else:
             output.append(token)
         before = token
-    return output + waiting[::-1]
+    return output + operators[::-1]
 
 
-def _rank(token: str) -> int:
-    return OPERATORS[token][0] if token in OPERATORS else UNARY
+def _precedence(token: str) -> int:
+    return OPERATORS[token][0] if token in OPERATORS else UNARY_RANK
 
 
 def _evaluate(postfix: list[str]) -> float:

@@ -23,19 +23,21 @@ from itertools import pairwise
 from offleash.data.verdict import Verdict
 from offleash.verifiers.number.closed import closed_form
 from offleash.verifiers.number.numerals import NUMERAL, NotANumberError, Quantity, canonical, plain, quantities
-from offleash.verifiers.number.units import RAISED, Unit, leading, readings
+from offleash.verifiers.number.units import SUPERSCRIPTS, Unit, leading_unit, readings
 from offleash.verifiers.verifier import Case, Judgement
 
 INEQUALITY = re.compile(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
-BOUND = re.compile(r"(?i)\b(?:less than|more than|greater than|fewer than|at least|at most|not|over|under)\b")
+BOUND_PHRASE = re.compile(r"(?i)\b(?:less than|more than|greater than|fewer than|at least|at most|not|over|under)\b")
 SEPARATOR = re.compile(r"[,;]|\. |\b(?:and|or)\b")
 FUNCTION = re.compile(r"(?i)\b(?:sqrt|ln|log|exp|a?r?c?sin|a?r?c?cos|a?r?c?tan|cot|sec|csc)\b")
 OPERATORS = re.compile(r"[-+*/^:xX]|\(|\) ?[-+*/^:xX(]?")
 ALGEBRA = re.compile(
-    rf"[!*+/]|_|\) ?[*/{RAISED}]|- ?(?:\(|[A-Za-z]{{1,2}}(?![A-Za-z]))|(?:squared|cubed|factorial|choose|mod)\b"
+    rf"[!*+/]|_|\) ?[*/{SUPERSCRIPTS}]|- ?(?:\(|[A-Za-z]{{1,2}}(?![A-Za-z]))|(?:squared|cubed|factorial|choose|mod)\b"
 )
-SCALE = re.compile(r"10\^([-+]?[0-9]{1,3})(?![0-9.]) ?")
-ROUNDED = Fraction(2, 100)  # how far two statements of one number may differ: `1/3 ≈ 0.33`, `72 km/h (20 m/s)`
+POWER_OF_TEN = re.compile(r"10\^([-+]?[0-9]{1,3})(?![0-9.]) ?")
+ROUNDING_TOLERANCE = Fraction(
+    2, 100
+)  # how far two statements of one number may differ: `1/3 ≈ 0.33`, `72 km/h (20 m/s)`
 
 
 class SeveralError(ValueError):
@@ -53,8 +55,8 @@ class NumberSpec:
 
     def accepts(self, value: Fraction) -> bool:
         """As `math.isclose`, in exact fractions: the tolerance is relative to the larger of the two numbers."""
-        reach = max(self.relative * max(abs(value), abs(self.value)), self.absolute)
-        return abs(value - self.value) <= reach
+        tolerance = max(self.relative * max(abs(value), abs(self.value)), self.absolute)
+        return abs(value - self.value) <= tolerance
 
 
 def decide(case: Case) -> Judgement:
@@ -64,7 +66,7 @@ def decide(case: Case) -> Judgement:
     except ValueError as error:
         return Judgement(Verdict.FAILED, str(error))
     try:
-        quantity = _stated(_right_side(plain(case.answer)), spec.unit)
+        quantity = _rounded_quantity(_right_side(plain(case.answer)), spec.unit)
     except SeveralError as error:
         return Judgement(Verdict.WRONG, str(error))
     except NotANumberError as error:
@@ -127,11 +129,11 @@ def _right_side(text: str) -> str:
         return text
     if len(before) == 1 and not quantities(last):
         return before[0].strip()
-    if _answers_itself(before[0], last):
+    if _gives_other_answer(before[0], last):
         raise SeveralError("several numbers, one before an equation and one after")
     for position, part in enumerate(before):
         numbers = quantities(part) if position or SEPARATOR.search(part) else []
-        if not numbers or (position and _operates(numbers[-1].unit)):
+        if not numbers or (position and _has_operator(numbers[-1].unit)):
             continue
         # in `x = 3, y = 4` nobody can tell which one is the answer
         if SEPARATOR.search(part) or (numbers[-1].unit and not readings(numbers[-1].unit)):
@@ -139,16 +141,16 @@ def _right_side(text: str) -> str:
     return last.strip()
 
 
-def _answers_itself(text: str, last: str) -> bool:
+def _gives_other_answer(text: str, last: str) -> bool:
     """Does the text before an equation already give another answer, as in `3, since 2 + 3 = 5`?"""
     match = NUMERAL.match(text)
     words = text[match.end() :].strip() if match else ""
-    if not re.match(r"\(|[A-Za-z]{3,}", words) or _operates(words.partition("(")[0]) or leading(words):
+    if not re.match(r"\(|[A-Za-z]{3,}", words) or _has_operator(words.partition("(")[0]) or leading_unit(words):
         return False
     return quantities(text)[0].value not in [quantity.value for quantity in quantities(last)[:1]]
 
 
-def _stated(text: str, unit: str) -> Quantity | None:
+def _rounded_quantity(text: str, unit: str) -> Quantity | None:
     r"""The quantity of a text; of `\sqrt{12} ≈ 3.46` the rounded one."""
     try:
         return _single_quantity(text, unit)
@@ -159,7 +161,7 @@ def _stated(text: str, unit: str) -> Quantity | None:
         return _single_quantity(rounded.strip(), unit)
 
 
-def _operates(text: str) -> bool:
+def _has_operator(text: str) -> bool:
     """Whether a text between two numbers computes with them, rather than listing them."""
     return bool(re.search(r"[-+*/^()\\]", text)) and not SEPARATOR.search(text)
 
@@ -173,12 +175,12 @@ def _single_quantity(text: str, unit: str) -> Quantity | None:
     numbers = quantities(text)
     if not numbers:
         return None
-    lead = text[: numbers[0].start]
-    if INEQUALITY.search(text) or BOUND.search(lead):
+    prefix = text[: numbers[0].start]
+    if INEQUALITY.search(text) or BOUND_PHRASE.search(prefix):
         raise SeveralError("a bound, not a number")
     if "±" in text:
         raise SeveralError("several numbers (±)")
-    if "\\" in lead or FUNCTION.search(lead) or re.search(r"[-+*/^)]\s*$", lead):
+    if "\\" in prefix or FUNCTION.search(prefix) or re.search(r"[-+*/^)]\s*$", prefix):
         raise NotANumberError("an expression, not a number")
     for quantity in numbers:
         _check_unit(quantity, unit, last=quantity is numbers[-1])
@@ -186,7 +188,7 @@ def _single_quantity(text: str, unit: str) -> Quantity | None:
         raise SeveralError("several numbers, or a range")
     first = numbers[0]
     for before, after in pairwise(numbers):
-        if not _same(before, after):
+        if not _same_quantity(before, after):
             raise SeveralError(f"several numbers: {canonical(before.value)[:30]} and {canonical(after.value)[:30]}")
     return first
 
@@ -194,29 +196,29 @@ def _single_quantity(text: str, unit: str) -> Quantity | None:
 def _check_unit(quantity: Quantity, expected: str, *, last: bool) -> None:
     """What follows a number is a unit or words; when it is algebra, the text is more than a number."""
     text = quantity.unit
-    if not text or (expected and text.strip(" .,;:") in (expected, SCALE.sub("", expected))):
+    if not text or (expected and text.strip(" .,;:") in (expected, POWER_OF_TEN.sub("", expected))):
         return
-    if re.search(r"[0-9^\\]", SCALE.sub("", text)) or (ALGEBRA.match(text) and not leading(text)):
+    if re.search(r"[0-9^\\]", POWER_OF_TEN.sub("", text)) or (ALGEBRA.match(text) and not leading_unit(text)):
         raise NotANumberError("an expression, not a number")
     if not last and text not in ("-", ":") and OPERATORS.fullmatch(text) and (quantity.glued or text != "("):
         raise NotANumberError("an expression, not a number")
     word = re.match(r"[A-Za-z]+", text)
-    if word is None or leading(text):
+    if word is None or leading_unit(text):
         return
-    alone = len(word[0]) == 1 and word.end() == len(text.rstrip(" .,;:)"))
-    if alone or (quantity.glued and len(word[0]) <= 3):
+    single_letter = len(word[0]) == 1 and word.end() == len(text.rstrip(" .,;:)"))
+    if single_letter or (quantity.glued and len(word[0]) <= 3):
         raise NotANumberError("an expression, not a number")
 
 
-def _same(first: Quantity, second: Quantity) -> bool:
+def _same_quantity(first: Quantity, second: Quantity) -> bool:
     """Do two quantities that stand side by side say the same?"""
-    restated = first.unit.endswith("(") or "≈" in first.unit
-    reach = ROUNDED if restated else Fraction(0)
+    restates = first.unit.endswith("(") or "≈" in first.unit
+    tolerance = ROUNDING_TOLERANCE if restates else Fraction(0)
     value = second.value
     mine, theirs = readings(first.unit.strip(" (≈,;:.")), readings(second.unit.strip(" ()≈,;:."))
     if mine and theirs and mine[0].agrees(theirs[0]):
         value = theirs[0].convert(value, mine[0])
-    return abs(value - first.value) <= reach * abs(first.value)
+    return abs(value - first.value) <= tolerance * abs(first.value)
 
 
 def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
@@ -232,7 +234,7 @@ def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
 
 def _in_expected_unit(quantity: Quantity, spec: NumberSpec) -> list[Fraction]:
     """What the answer's number may be in the expected unit; empty when it measures something else."""
-    text = leading(quantity.unit.strip(" .,;:()≈"))
+    text = leading_unit(quantity.unit.strip(" .,;:()≈"))
     wanted, given = readings(spec.unit), readings(text)
     named = [unit for unit in wanted if unit.size != unit.scale or any(unit.dimensions)]
     if given and named and not _same_letters(text, spec.unit):
@@ -255,7 +257,7 @@ def _scale(text: str, wanted: tuple[Unit, ...]) -> Fraction:
     """The power of ten in a unit's text, known or not: of `10^16 photons`, 10^16."""
     if wanted:
         return wanted[0].scale
-    power = SCALE.match(text)
+    power = POWER_OF_TEN.match(text)
     return Fraction(10) ** int(power[1]) if power else Fraction(1)
 
 

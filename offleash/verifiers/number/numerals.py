@@ -8,13 +8,13 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from offleash.verifiers.number.units import RAISED, SCALES
+from offleash.verifiers.number.units import SCALE_WORDS, SUPERSCRIPTS
 
 LONGEST = 2000  # characters of a number with its words and unit
 DIGITS = 1000  # of a numeral, and the largest power of ten
-BITS = 6000  # of a written-out power such as 2^{1009}
+MAX_POWER_BITS = 6000  # of a written-out power such as 2^{1009}
 
-RAISE = str.maketrans("0123456789-+", RAISED)
+TO_SUPERSCRIPT = str.maketrans("0123456789-+", SUPERSCRIPTS)
 CHARACTERS = str.maketrans(
     {
         **dict.fromkeys("−﹣‐‑‒–—", "-"),
@@ -35,12 +35,12 @@ CHARACTERS = str.maketrans(
         "π": "\\pi ",
     }
 )
-SIGNED = r"[-+]?\s*[0-9][0-9,]*(?:\.[0-9]*)?|[-+]?\s*\.[0-9]+"
+SIGNED_DECIMAL = r"[-+]?\s*[0-9][0-9,]*(?:\.[0-9]*)?|[-+]?\s*\.[0-9]+"
 # In order. Every pattern is linear, or runs over at most LONGEST characters of which white space is single.
-CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), into)
-    for pattern, into in (
-        (rf"([{RAISED}]+)", r"^{\1}"),
+CLEANING_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rf"([{SUPERSCRIPTS}]+)", r"^{\1}"),
         (r"\\(?:left|right|displaystyle|textstyle|bigl?|bigr|Bigl?|Bigr|!)(?![A-Za-z])", ""),
         (
             r"\\(?:text|math)(?:rm|bf|it|sf|normal)(?![A-Za-z])|\\(?:text|rm|bf|[fm]?box|boxed|operatorname)(?![A-Za-z])",
@@ -62,12 +62,12 @@ CLEANING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\AA(?![A-Za-z])|\\mathring\s*\{\s*A\s*\}", "Å"),
         (r"\\hat\s*\{\s*\{?[^{}]*\}?\s*\}", " "),
         (r"(?<=[0-9A-Za-z])\s*(?=\\[dtc]?frac)", " "),
-        (rf"\\[dtc]?frac\s*\{{\s*({SIGNED})\s*\}}\s*\{{\s*({SIGNED})\s*\}}", r"\1/\2 "),
+        (rf"\\[dtc]?frac\s*\{{\s*({SIGNED_DECIMAL})\s*\}}\s*\{{\s*({SIGNED_DECIMAL})\s*\}}", r"\1/\2 "),
         (r"\\[dtc]?frac\s*([0-9])\s*([0-9])", r"\1/\2 "),
         (r"(?<=[A-Za-z)}])_\s*(?:\{\s*\{?[^{}]*\}?\s*\}|[A-Za-z0-9])", ""),
         (r"(?<=[0-9])\s*\*\*\s*(?=[-+]?[0-9])", "^"),
         (r"\*\*|(?<![A-Za-z0-9])__|__(?![A-Za-z0-9])", " "),
-        (rf"\s*\^\s*[{{(]?\s*([-+]?)\s*([{RAISED}]+|[0-9]+)\s*[}})]?(?![0-9])", r"^\1\2"),
+        (rf"\s*\^\s*[{{(]?\s*([-+]?)\s*([{SUPERSCRIPTS}]+|[0-9]+)\s*[}})]?(?![0-9])", r"^\1\2"),
         (r"(?<![^\s(])\*([^*\s][^*]*)\*(?![A-Za-z0-9])", r"\1"),
         (r"[{}]", ""),
         (r"(?i)\b(?:minus|negative)\s+(?=[0-9.])", "-"),
@@ -80,14 +80,14 @@ NOTHING_TO_CLEAN = re.compile(r"[-+]?[0-9.]+")
 RAISED_RUN = re.compile(r"(?<=[A-Za-zµΩÅ°)])\s?\^([-+]?[0-9]+)(?![0-9.])")
 GLUED_RUN = re.compile(r"(?<=[A-Za-zµΩ])(?<![0-9.][eE])(-?[0-9])(?![0-9]|\.[0-9])")
 
-WHOLE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])|[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])|[0-9]+)"
-MANTISSA = rf"(?:{WHOLE}(?:\.[0-9]*)?|\.[0-9]+)"
+WHOLE_DIGITS = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])|[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])|[0-9]+)"
+MANTISSA = rf"(?:{WHOLE_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
 POWER = r"(?:[eE]([-+]?[0-9]+))?(?:(?: ?\* ?| )10 ?\^ ?([-+]?[0-9]+))?(?: ?\^ ?([-+]?[0-9]+)(?![0-9.]))?"
 NUMERAL = re.compile(
     rf"(?<![A-Za-z0-9_.^])(?P<sign>[-+] ?)?"
     rf"(?:(?P<units>[0-9]+) (?P<above>[1-9][0-9]*)/(?P<below>[1-9][0-9]*)(?![0-9.])"
     rf"|(?P<top>{MANTISSA}){POWER}(?: ?/ ?(?P<bottom_sign>[-+]?)(?P<bottom>{MANTISSA}){POWER})?)"
-    rf"(?: (?P<scale>{'|'.join(SCALES)})(?![A-Za-z]))?"
+    rf"(?: (?P<scale>{'|'.join(SCALE_WORDS)})(?![A-Za-z]))?"
 )
 
 
@@ -114,12 +114,14 @@ def plain(text: str) -> str:
     if NOTHING_TO_CLEAN.fullmatch(text):
         return text
     text = " ".join(text.translate(CHARACTERS).split())
-    for pattern, into in CLEANING:
-        text = pattern.sub(into, text)
+    for pattern, replacement in CLEANING_RULES:
+        text = pattern.sub(replacement, text)
     # the exponents of digits come down, those of letters stay up: no numeral can be taken from a unit
-    text = re.sub(rf"[{RAISED}]+", lambda match: match[0].translate(str.maketrans(RAISED, "0123456789-+")), text)
-    text = RAISED_RUN.sub(lambda match: match[1].translate(RAISE), text)
-    text = GLUED_RUN.sub(lambda match: match[1].translate(RAISE), text)
+    text = re.sub(
+        rf"[{SUPERSCRIPTS}]+", lambda match: match[0].translate(str.maketrans(SUPERSCRIPTS, "0123456789-+")), text
+    )
+    text = RAISED_RUN.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
+    text = GLUED_RUN.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
     return text.strip(" *_")
 
 
@@ -156,7 +158,7 @@ def canonical(value: Fraction) -> str:
 
 def _short(number: int) -> str:
     """An integer as text; in hexadecimal where it nears the number of digits that Python refuses to write."""
-    return str(number) if number.bit_length() < 2 * BITS else hex(number)
+    return str(number) if number.bit_length() < 2 * MAX_POWER_BITS else hex(number)
 
 
 def _check_sign(match: re.Match[str], text: str) -> None:
@@ -171,31 +173,31 @@ def _check_sign(match: re.Match[str], text: str) -> None:
 def _value(match: re.Match[str]) -> Fraction:
     """The exact value of a numeral: mixed number, or mantissa with powers, over a denominator if there is one."""
     sign = -1 if (match["sign"] or "").startswith("-") else 1
-    scale = Fraction(10) ** SCALES[match["scale"]] if match["scale"] else Fraction(1)
+    scale = Fraction(10) ** SCALE_WORDS[match["scale"]] if match["scale"] else Fraction(1)
     if match["units"]:
-        whole, above, below = (_decimal(match[name]) for name in ("units", "above", "below"))
-        if above >= below:
+        whole, numerator, denominator = (_decimal(match[name]) for name in ("units", "above", "below"))
+        if numerator >= denominator:
             raise NotANumberError("a mixed number whose fraction is not below one")
-        return sign * (whole + above / below) * scale
+        return sign * (whole + numerator / denominator) * scale
     groups = match.groups()
-    first = match.re.groupindex["top"]
-    value = _powered(groups[first - 1], *groups[first : first + 3])
+    top_group = match.re.groupindex["top"]
+    value = _powered(groups[top_group - 1], *groups[top_group : top_group + 3])
     if match["bottom"]:
-        under = match.re.groupindex["bottom"]
-        divisor = _powered(groups[under - 1], *groups[under : under + 3])
+        bottom_group = match.re.groupindex["bottom"]
+        divisor = _powered(groups[bottom_group - 1], *groups[bottom_group : bottom_group + 3])
         if divisor == 0:
             raise NotANumberError("a division by zero")
         value = value / divisor * (-1 if match["bottom_sign"] == "-" else 1)
     return sign * value * scale
 
 
-def _powered(mantissa: str, exponent: str | None, ten: str | None, power: str | None) -> Fraction:
+def _powered(mantissa: str, exponent: str | None, power_of_ten: str | None, power: str | None) -> Fraction:
     value = _decimal(mantissa)
     if power is not None:
-        if exponent or ten:
+        if exponent or power_of_ten:
             raise NotANumberError("a power of a power")
-        value = _power(value, _integer(power, BITS))
-    for shift in (exponent, ten):
+        value = _power(value, _integer(power, MAX_POWER_BITS))
+    for shift in (exponent, power_of_ten):
         if shift:
             value *= Fraction(10) ** _integer(shift)
     return value
@@ -215,9 +217,9 @@ def _integer(text: str, most: int = DIGITS) -> int:
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:
-    """A power, computed only once its size is known to be within BITS."""
+    """A power, computed only once its size is known to be within MAX_POWER_BITS."""
     bits = max(base.numerator.bit_length(), base.denominator.bit_length()) * abs(exponent)
-    if bits > BITS:
+    if bits > MAX_POWER_BITS:
         raise NotANumberError("a power too large to write out")
     if base == 0 and exponent <= 0:
         raise NotANumberError("a power of zero")

@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 # Exponents of metre, kilogram, second, ampere, kelvin, mole, radian and dollar.
-BASES = ("m", "kg", "s", "A", "K", "mol", "rad", "$")
-IGNORED_BASES = (5, 6)  # places of mole and radian among BASES
+BASE_UNITS = ("m", "kg", "s", "A", "K", "mol", "rad", "$")
+IGNORED_BASES = (5, 6)  # places of mole and radian among BASE_UNITS
 
 # Symbols that take an SI prefix, each with its size in base units (CODATA 2018 where measured).
 PREFIXED: dict[str, tuple[str, str]] = {
@@ -46,7 +46,7 @@ PREFIXED: dict[str, tuple[str, str]] = {
 }
 PREFIXES = {"f": -15, "p": -12, "n": -9, "µ": -6, "u": -6, "m": -3, "c": -2, "d": -1, "k": 3, "M": 6, "G": 9, "T": 12}
 # Units that take no prefix: `mmin` or `kft` is no unit but a misread word.
-ALONE: dict[str, tuple[str, str]] = {
+UNPREFIXED: dict[str, tuple[str, str]] = {
     "min": ("60", "s"),
     "h": ("3600", "s"),
     "hr": ("3600", "s"),
@@ -85,7 +85,7 @@ WORDS = {
     "hertz": "Hz", "coulomb": "C", "volt": "V", "ohm": "Ω", "farad": "F", "tesla": "T", "henry": "H", "weber": "Wb",
     "liter": "L", "litre": "L", "electronvolt": "eV", "calorie": "cal",
 }  # fmt: skip
-WORDS_ALONE = {
+UNPREFIXED_WORDS = {
     "minute": "min", "hour": "h", "day": "d", "month": "month", "year": "yr", "atmosphere": "atm", "inch": "in",
     "inches": "in",
     "foot": "ft", "feet": "ft", "mile": "mi", "pound": "lb", "ounce": "oz", "degree": "°", "deg": "°", "celsius": "°C",
@@ -95,13 +95,13 @@ PREFIX_WORDS = {"femto": "f", "pico": "p", "nano": "n", "micro": "µ", "milli": 
 PREFIX_WORDS |= {"kilo": "k", "mega": "M", "giga": "G"}
 # Letters in the wrong case, as textbooks and models write them.
 MISSPELT = {"KJ": "kJ", "Kg": "kg", "KG": "kg", "KM": "km", "Km": "km", "kPA": "kPa", "KPa": "kPa", "ML": "mL"}
-SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 ZERO_POINTS = {"°C": Fraction("273.15"), "°F": Fraction("459.67")}  # what to add to reach absolute zero
 
-RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺"
-FROM_SUPERSCRIPT = str.maketrans(RAISED, "0123456789-+")
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺"
+FROM_SUPERSCRIPT = str.maketrans(SUPERSCRIPTS, "0123456789-+")
 TEMPERATURE = re.compile(r"(?:\bdegrees? ?|\bdeg ?|°) ?(celsius|fahrenheit|[CF])\b", re.IGNORECASE)
-TOKEN = re.compile(rf"([A-Za-zµΩÅ°%]+)([{RAISED}]*)|10\^([-+]?[0-9]{{1,3}})|([*/()-])|(\s+)")
+TOKEN = re.compile(rf"([A-Za-zµΩÅ°%]+)([{SUPERSCRIPTS}]*)|10\^([-+]?[0-9]{{1,3}})|([*/()-])|(\s+)")
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ class Unit:
 @lru_cache(4096)
 def readings(text: str) -> tuple[Unit, ...]:
     """What a unit's text, cleaned by `numerals.plain`, can mean: nothing, one thing, or two (`J/mol K`)."""
-    narrow, wide = _read(text, wide=False), _read(text, wide=True)
+    narrow, divide_rest = _read(text, divide_rest=False), _read(text, divide_rest=True)
     if narrow is None:
         return ()
-    return (narrow,) if wide is None or wide == narrow else (narrow, wide)
+    return (narrow,) if divide_rest is None or divide_rest == narrow else (narrow, divide_rest)
 
 
 @lru_cache(4096)
-def leading(text: str) -> str:
+def leading_unit(text: str) -> str:
     """The longest beginning of a text that is a unit: `km` of `km away`; empty when there is none."""
     words = text.split(" ")[:8]
     for count in range(len(words), 0, -1):
@@ -145,10 +145,10 @@ def leading(text: str) -> str:
     return ""
 
 
-def _read(text: str, *, wide: bool) -> Unit | None:
-    """A unit's text with a slash that holds for the next factor, or (`wide`) for all that follow."""
-    size, scale, dimensions = Fraction(1), Fraction(1), [0] * len(BASES)
-    below, inside, named = False, False, 0
+def _read(text: str, *, divide_rest: bool) -> Unit | None:
+    """A unit's text with a slash that holds for the next factor, or (`divide_rest`) for all that follow."""
+    size, scale, dimensions = Fraction(1), Fraction(1), [0] * len(BASE_UNITS)
+    in_denominator, inside, named = False, False, 0
     last = ""
     for kind, word, power in _tokens(text):
         if kind == "scale":
@@ -160,18 +160,18 @@ def _read(text: str, *, wide: bool) -> Unit | None:
                 inside = True
             elif word == ")":
                 inside = False
-                below = below and wide
+                in_denominator = in_denominator and divide_rest
             elif word == "/":
-                below = True
+                in_denominator = True
         elif kind == "unit":
             symbol = _symbol(word)
             if symbol is None:
                 return None
-            power = -power if below else power
+            power = -power if in_denominator else power
             size *= symbol[0] ** power
-            dimensions = [have + power * more for have, more in zip(dimensions, symbol[1], strict=True)]
+            dimensions = [exponent + power * more for exponent, more in zip(dimensions, symbol[1], strict=True)]
             named, last = named + 1, word if power == 1 else ""
-            below = below and (wide or inside)
+            in_denominator = in_denominator and (divide_rest or inside)
         else:
             return None
     if not named and scale == 1:
@@ -200,8 +200,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
             yield "mark", "/", 0
         elif word == "µ":
             micro = "µ"
-        elif word and word.lower() in SCALES:
-            yield "scale", "", SCALES[word.lower()]
+        elif word and word.lower() in SCALE_WORDS:
+            yield "scale", "", SCALE_WORDS[word.lower()]
         elif word:
             yield from _split(micro + word, _exponent(raised))
             micro = ""
@@ -234,8 +234,8 @@ def _name(word: str) -> str:
         return MISSPELT[word]
     small = word.lower()
     for form in (small, small.removesuffix("s")):
-        if form in WORDS_ALONE:
-            return WORDS_ALONE[form]
+        if form in UNPREFIXED_WORDS:
+            return UNPREFIXED_WORDS[form]
         if form in WORDS:
             return WORDS[form]
         for long, short in PREFIX_WORDS.items():
@@ -247,7 +247,7 @@ def _name(word: str) -> str:
 
 @cache
 def _dimensions(text: str) -> tuple[int, ...]:
-    powers = dict.fromkeys(BASES, 0)
+    powers = dict.fromkeys(BASE_UNITS, 0)
     for part in text.split():
         match = re.fullmatch(r"([a-zA-Z$]+)(-?[0-9]+)?", part)
         assert match is not None
@@ -264,7 +264,7 @@ def _symbol(word: str) -> tuple[Fraction, tuple[int, ...]] | None:
     if word.lower() in ("cent", "cents"):
         return Fraction(1, 100), _dimensions("$")
     name = _name(word)
-    for table in (ALONE, PREFIXED):
+    for table in (UNPREFIXED, PREFIXED):
         if name in table:
             return _size(table[name][0]), _dimensions(table[name][1])
     if name[:1] in PREFIXES and name[1:] in PREFIXED:

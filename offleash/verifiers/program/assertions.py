@@ -35,7 +35,7 @@ from offleash.verifiers.program.unpickle import PLAIN_VALUES, plain
 from offleash.verifiers.sandbox.limits import reap
 from offleash.verifiers.sandbox.messages import receive, send
 
-LENGTH = struct.Struct(">Q")
+LENGTH_PREFIX = struct.Struct(">Q")
 # Values that tests only iterate over: pickle cannot carry them, an iterator over their elements can.
 ITERABLES: tuple[type, ...] = (
     GeneratorType,
@@ -66,12 +66,12 @@ def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object])
     calls_out, calls_in = os.pipe()
     answers_out, answers_in = os.pipe()
     result_out, result_in = os.pipe()
-    model = _forked((calls_out, answers_in), lambda calls, answers: _serve(codes, calls, answers))
+    model = _run_in_fork((calls_out, answers_in), lambda calls, answers: _serve(codes, calls, answers))
     os.close(calls_out)
     os.close(answers_in)
-    given = read_tests()  # only now: what is not yet in memory is not in the fork's memory
-    assert isinstance(given, dict)
-    tests = _forked((result_in, calls_in, answers_out), lambda *fds: _test(codes, job | given, *fds))
+    test_data = read_tests()  # only now: what is not yet in memory is not in the fork's memory
+    assert isinstance(test_data, dict)
+    tests = _run_in_fork((result_in, calls_in, answers_out), lambda *fds: _test(codes, job | test_data, *fds))
     for fd in (result_in, calls_in, answers_out):
         os.close(fd)
     message = receive(result_out)
@@ -80,18 +80,18 @@ def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object])
     return message if isinstance(message, dict) else {"wrong": "the program ended before its tests had"}
 
 
-def _forked(fds: tuple[int, ...], act: Callable[..., None]) -> int:
+def _run_in_fork(fds: tuple[int, ...], action: Callable[..., None]) -> int:
     """A fork that holds these descriptors and no others."""
     child = os.fork()
     if child:
         return child
     os.setsid()
     # moved out of the way first: closing all others would otherwise have to step around them
-    high = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
+    moved_fds = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
     os.closerange(3, 200)
     os.closerange(200 + len(fds), 256)
     try:
-        act(*high)
+        action(*moved_fds)
     finally:
         os._exit(0)  # no cleanup: handlers that the program registered must not run, nor those of our parent
 
@@ -104,17 +104,19 @@ def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
     try:
         names = _executed(codes)
     except BaseException as error:
-        _put(answers, _carried(("broken", _describe(error))))
+        _write_message(answers, _pickled(("broken", _describe(error))))
         return
-    _put(answers, _carried({name: _kind(value) for name, value in names.items() if not name.startswith("__")}))
-    while (call := _get(calls)) is not None:
+    _write_message(
+        answers, _pickled({name: _kind(value) for name, value in names.items() if not name.startswith("__")})
+    )
+    while (call := _read_message(calls)) is not None:
         name, arguments, keywords = pickle.loads(call)  # from the process of the tests, which the model never reaches
         try:
             result = names[name](*arguments, **keywords)  # type: ignore[operator]
-            reply = _carried(("returned", result, arguments))
+            reply = _pickled(("returned", result, arguments))
         except BaseException as error:
-            reply = _carried(("raised", type(error).__name__, _describe(error)))
-        _put(answers, reply)
+            reply = _pickled(("raised", type(error).__name__, _describe(error)))
+        _write_message(answers, reply)
 
 
 def _executed(codes: list[CodeType]) -> Names:
@@ -151,7 +153,7 @@ class _ValuePickler(pickle.Pickler):
         return NotImplemented
 
 
-def _carried(value: object) -> bytes:
+def _pickled(value: object) -> bytes:
     file = io.BytesIO()
     _ValuePickler(file, protocol=4).dump(value)
     return file.getvalue()
@@ -166,7 +168,7 @@ def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int
     try:
         (_check if job["kind"] == "check" else _asserts)(codes, job, calls, answers)
     except BaseException as error:
-        send(result, {"wrong": _where(error)})
+        send(result, {"wrong": _failing_line(error)})
         return
     send(result, {"passed": token})
 
@@ -194,7 +196,7 @@ def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
     # `values` are what the reference program defines beside functions: a program cannot add to them, and so cannot
     # choose to have its tests run in a process that executes its code
     if any(defined[name] == "other" for name in used & set(job["values"])):
-        names = _fresh(_executed(codes))
+        names = _fresh_namespace(_executed(codes))
     else:
         names = {"__name__": "tests"}
         for name in used:
@@ -205,17 +207,17 @@ def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
         exec(compile(test, "<test>", "exec", dont_inherit=True), names)
 
 
-def _fresh(names: Names) -> Names:
+def _fresh_namespace(names: Names) -> Names:
     """The program's names with builtins that it cannot have changed."""
-    return names | {"__builtins__": dict(PRISTINE)}
+    return names | {"__builtins__": dict(ORIGINAL_BUILTINS)}
 
 
-PRISTINE = dict(vars(builtins))  # taken at import, before any model-written code has run in this process
+ORIGINAL_BUILTINS = dict(vars(builtins))  # taken at import, before any model-written code has run in this process
 
 
 def _defined(answers: int) -> dict[str, str]:
     """What the program says that it defines, name -> kind; an error with its own message where it did not run."""
-    reply = plain(_get(answers) or _carried(("broken", "the program ended before its tests")), PLAIN_VALUES)
+    reply = plain(_read_message(answers) or _pickled(("broken", "the program ended before its tests")), PLAIN_VALUES)
     if isinstance(reply, dict):
         return reply
     raise RuntimeError(str(reply[1]) if isinstance(reply, tuple) else "the program ended before its tests")
@@ -225,8 +227,8 @@ def _proxy(name: str, calls: int, answers: int) -> Callable[..., object]:
     """A function that has the program's function called in the program's process."""
 
     def call_program(*arguments: object, **keywords: object) -> object:
-        _put(calls, pickle.dumps((name, arguments, keywords), protocol=4))
-        if (message := _get(answers)) is None:
+        _write_message(calls, pickle.dumps((name, arguments, keywords), protocol=4))
+        if (message := _read_message(answers)) is None:
             raise RuntimeError("the program ended during its tests")
         try:
             reply = plain(message, PLAIN_VALUES)
@@ -236,13 +238,13 @@ def _proxy(name: str, calls: int, answers: int) -> Callable[..., object]:
         if reply[0] == "raised":
             raise _exception(str(reply[1]), str(reply[2]))
         for old, new in zip(arguments, reply[2], strict=False):
-            _changed(old, new)
+            _copy_changes(old, new)
         return reply[1]
 
     return call_program
 
 
-def _changed(old: object, new: object) -> None:
+def _copy_changes(old: object, new: object) -> None:
     """Arguments that a function changed in place are changed for the test as well."""
     if type(old) is list and type(new) is list:
         old[:] = new
@@ -262,7 +264,7 @@ def _exception(name: str, message: str) -> BaseException:
     return RuntimeError(message)
 
 
-def _where(error: BaseException) -> str:
+def _failing_line(error: BaseException) -> str:
     """What failed, with the line of the test."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
     suffix = f" (line {lines[-1].lineno} of the test)" if lines else ""
@@ -276,18 +278,18 @@ def _describe(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _put(fd: int, data: bytes) -> None:
-    left = memoryview(LENGTH.pack(len(data)) + data)
-    while left:
-        left = left[os.write(fd, left) :]
+def _write_message(fd: int, data: bytes) -> None:
+    unwritten = memoryview(LENGTH_PREFIX.pack(len(data)) + data)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]
 
 
-def _get(fd: int) -> bytes | None:
-    header = _exactly(fd, LENGTH.size)
-    return None if header is None else _exactly(fd, LENGTH.unpack(header)[0])
+def _read_message(fd: int) -> bytes | None:
+    header = _read_exactly(fd, LENGTH_PREFIX.size)
+    return None if header is None else _read_exactly(fd, LENGTH_PREFIX.unpack(header)[0])
 
 
-def _exactly(fd: int, count: int) -> bytes | None:
+def _read_exactly(fd: int, count: int) -> bytes | None:
     data = bytearray()
     while len(data) < count:
         if not (chunk := os.read(fd, min(1 << 20, count - len(data)))):

@@ -29,7 +29,7 @@ from offleash.verifiers.sandbox.run import POLICY, CompletedCommand, ProcessEnd,
 from offleash.verifiers.verifier import Case, Judgement
 
 # kind of test -> details that must be texts
-FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
+FIELDS_BY_KIND = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
 
 def decide(case: Case) -> Judgement:
@@ -49,11 +49,11 @@ def decide(case: Case) -> Judgement:
     route = chosen_route(policy.trust_code)
     fork_mode = "shared" if route == "trusted" else "alone"
     finished = run(
-        interpreter.start_bare("offleash.verifiers.program.runner", fork_mode),
+        interpreter.bare_interpreter_command("offleash.verifiers.program.runner", fork_mode),
         limits,
         stdin=session.job(),
         route=route,
-        watch=session.hear,
+        watch=session.on_output,
         stopped=policy.stopped,
     )
     return session.judgement(finished, limits)
@@ -62,9 +62,9 @@ def decide(case: Case) -> Judgement:
 def readable(case: Case) -> str:
     """Why the problem's tests cannot be used; "" when they can."""
     kind = case.details.get("kind")
-    if not isinstance(kind, str) or kind not in FIELDS:
-        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS)}"
-    for name in FIELDS[kind]:
+    if not isinstance(kind, str) or kind not in FIELDS_BY_KIND:
+        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS_BY_KIND)}"
+    for name in FIELDS_BY_KIND[kind]:
         value = case.details.get(name)
         if not isinstance(value, str) or (name == "entry_point" and not value.strip()):
             return f"the problem's {name} is {str(value)[:60]!r}, not text"
@@ -144,12 +144,12 @@ class _Session:
         second["values"] = sorted(values_in(self._case.gold or ""))  # that a right program defines beside functions
         return packed(first) + packed(second)
 
-    def hear(self, chunk: bytes) -> bool:
+    def on_output(self, chunk: bytes) -> bool:
         """Take in what the runner says; whether the verdict is clear."""
         self._inbox += chunk
         try:
             while self._verdict is None and (message := taken(self._inbox)) is not None:
-                self._take(message if isinstance(message, dict) else {})
+                self._handle_message(message if isinstance(message, dict) else {})
         except GarbledError as error:
             self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {error}")
         return self._verdict is not None
@@ -171,7 +171,7 @@ class _Session:
         }
         return Judgement(Verdict.WRONG, reasons.get(finished.ended, "the program ended the run before its tests had"))
 
-    def _take(self, message: dict[str, object]) -> None:
+    def _handle_message(self, message: dict[str, object]) -> None:
         """Act on one message; the first that settles the verdict wins, so later ones cannot take it back."""
         if not self._ready:
             self._ready = message.get("ready") is True

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from offleash.verifiers.program.assembly import CONTEST, completed, whole
+from offleash.verifiers.program.assembly import CONTEST_PRELUDE, completed_programs, whole_programs
 from offleash.verifiers.program.assertions import run_tests
 from offleash.verifiers.sandbox.limits import DUMPABLE, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 
 Job = dict[str, Any]  # a message: see program.decide
-RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
+RAISED_EXIT_CODE = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str]) -> None:
@@ -46,10 +46,13 @@ def main(arguments: list[str]) -> None:
 
 def _stdin(job: Job, say: Callable[[object], None]) -> None:
     """The whole program once for each input."""
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
-    prelude = _contest()
+    codes = [
+        compile(source, "<program>", "exec", dont_inherit=True)
+        for source in whole_programs(job["answer"], job["partial"])
+    ]
+    prelude = _contest_prelude()
     for index, text in enumerate(job["inputs"]):
-        stdin_fd, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
+        stdin_fd, errors = _memory_file(text.encode("utf-8", "surrogatepass")), _memory_file(b"")
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -64,8 +67,8 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
         reap(child, job["alone"])
         error = "" if whole_output else "it prints far more than is expected"
-        if whole_output and (code == RAISED or code < 0):
-            error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
+        if whole_output and (code == RAISED_EXIT_CODE or code < 0):
+            error = _last_line(errors) if code == RAISED_EXIT_CODE else f"it was killed by signal {-code}"
         say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
         for fd in (stdin_fd, errors, reading):
             os.close(fd)
@@ -73,8 +76,11 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
 
 def _call(job: Job, say: Callable[[object], None]) -> None:
     """A function, or a method of class Solution, called for each input; in one process, as contest sites do."""
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
-    prelude = _contest()
+    codes = [
+        compile(source, "<program>", "exec", dont_inherit=True)
+        for source in whole_programs(job["answer"], job["partial"])
+    ]
+    prelude = _contest_prelude()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -84,14 +90,14 @@ def _call(job: Job, say: Callable[[object], None]) -> None:
         _answer_calls(prelude, codes, job, 3)
         os._exit(0)
     os.close(writing)
-    inbox, bound = bytearray(), int(job["most"])
+    inbox, max_bytes = bytearray(), int(job["most"])
     while chunk := os.read(reading, 1 << 16):
         inbox += chunk
         with contextlib.suppress(GarbledError):
             while (message := taken(inbox)) is not None:
                 if isinstance(message, dict):
                     say({key: message[key] for key in ("test", "result", "trouble") if key in message})
-        if len(inbox) > bound:
+        if len(inbox) > max_bytes:
             break
     reap(child, job["alone"])
 
@@ -103,8 +109,8 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
         module = _module("solution", prelude)
         for code in codes:
             exec(code, module.__dict__)
-        holder = module.__dict__.get("Solution")
-        target = getattr(holder() if holder else module, job["entry_point"])
+        solution_class = module.__dict__.get("Solution")
+        target = getattr(solution_class() if solution_class else module, job["entry_point"])
         for index, text in enumerate(job["inputs"]):
             arguments = [json.loads(line) for line in text.split("\n") if line.strip()]
             send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_scalar))})
@@ -115,9 +121,9 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
 def _tests(job: Job, say: Callable[[object], None]) -> None:
     """Assertions: the program and its tests in two processes that exchange plain values (assertions.py)."""
     if job["kind"] == "check":
-        sources = completed(job["prompt"], job["answer"], job["entry_point"])
+        sources = completed_programs(job["prompt"], job["answer"], job["entry_point"])
     else:
-        sources = whole(job["answer"])
+        sources = whole_programs(job["answer"])
     codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in sources]
     say(run_tests(codes, job, lambda: receive(job["tests_follow"])))
 
@@ -130,10 +136,10 @@ KINDS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
 }
 
 
-def _contest() -> dict[str, object]:
+def _contest_prelude() -> dict[str, object]:
     """Names that contest sites give every program; loaded once, before the forks."""
     names: dict[str, object] = {}
-    exec(CONTEST, names)
+    exec(CONTEST_PRELUDE, names)
     del names["__builtins__"]
     return names
 
@@ -159,7 +165,7 @@ def _as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
         importlib.import_module("threading").__dict__["_shutdown"]()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(RAISED)
+        os._exit(RAISED_EXIT_CODE)
 
 
 def _output(reading: int, most: int) -> tuple[bytes, bool]:
@@ -172,7 +178,7 @@ def _output(reading: int, most: int) -> tuple[bytes, bool]:
     return bytes(output), True
 
 
-def _scratch(content: bytes) -> int:
+def _memory_file(content: bytes) -> int:
     """An open file without a name."""
     name = f".{os.getpid()}"
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)

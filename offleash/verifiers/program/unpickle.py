@@ -14,9 +14,12 @@ from collections.abc import Collection
 
 from offleash.errors import OffleashError
 
-LARGEST = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
+MAX_BYTES = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
 
-HEAP, IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS of CPython: made at run time; attributes cannot be set
+HEAP_TYPE_FLAG, IMMUTABLE_TYPE_FLAG = (
+    1 << 9,
+    1 << 8,
+)  # Py_TPFLAGS of CPython: made at run time; attributes cannot be set
 # Types whose values are nothing but values: building one runs no code of anybody's.
 PLAIN_VALUES = frozenset(
     [("builtins", name) for name in ("bool", "bytearray", "complex", "dict", "float", "frozenset", "int", "iter")]
@@ -31,9 +34,9 @@ class ForbiddenPickleError(pickle.UnpicklingError):
     """The pickle names something that is not admitted."""
 
 
-def plain(data: bytes, admitted: Collection[tuple[str, str]] = ()) -> object:
+def plain(data: bytes, allowed_classes: Collection[tuple[str, str]] = ()) -> object:
     """The value of a pickle that names nothing but what is admitted; pickle.UnpicklingError otherwise."""
-    return _Restricted(data, admitted).load()
+    return _RestrictedUnpickler(data, allowed_classes).load()
 
 
 def private_tests(text: str) -> list[dict[str, str]]:
@@ -52,10 +55,10 @@ def _unpacked(text: str) -> str:
     try:
         packed = base64.b64decode("".join(text.split()), validate=True)
         inflater = zlib.decompressobj()
-        data = inflater.decompress(packed, LARGEST)
+        data = inflater.decompress(packed, MAX_BYTES)
         if inflater.unconsumed_tail or not inflater.eof:
             raise OffleashError(
-                f"The private tests do not end within {LARGEST >> 20} MiB: they are damaged, or malicious. "
+                f"The private tests do not end within {MAX_BYTES >> 20} MiB: they are damaged, or malicious. "
                 "Load the data set again."
             )
         value = plain(data)
@@ -78,18 +81,18 @@ def _json(text: str) -> object:
     return value
 
 
-class _Restricted(pickle.Unpickler):
+class _RestrictedUnpickler(pickle.Unpickler):
     """An unpickler that resolves no name but those admitted: resolving is how a pickle reaches code."""
 
-    def __init__(self, data: bytes, admitted: Collection[tuple[str, str]]) -> None:
+    def __init__(self, data: bytes, allowed_classes: Collection[tuple[str, str]]) -> None:
         super().__init__(io.BytesIO(data))
-        self._admitted = admitted
+        self._admitted = allowed_classes
 
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in self._admitted:
             raise ForbiddenPickleError(f"it names {module}.{name}")
         value = super().find_class(module, name)
-        if isinstance(value, type) and value.__flags__ & HEAP and not value.__flags__ & IMMUTABLE:
+        if isinstance(value, type) and value.__flags__ & HEAP_TYPE_FLAG and not value.__flags__ & IMMUTABLE_TYPE_FLAG:
             # a class written in Python could be changed by the pickle (BUILD sets attributes): give only its making
             return lambda *arguments: value(*arguments)
         return value

@@ -17,13 +17,13 @@ from offleash.verifiers.verifier import Case
 def readable(case: Case) -> str:
     """Why the details cannot be used, or nothing. Five tasks have no gold answer and need none."""
     try:
-        prepared(case)
+        unpacked_case(case)
     except OffleashError as error:
         return str(error)
     return ""
 
 
-def prepared(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]]:
+def unpacked_case(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]]:
     """The task, the entry as the library made it, and the settings under which it did."""
     task = case.details.get("task")
     if not isinstance(task, str) or task not in TASKS:

@@ -27,7 +27,7 @@ LONGEST_MOVES = 5_000  # characters of moves of a cube, a car or a player
 NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
-def unfit(task: str, answer: str, entry: Entry) -> str:
+def unfit_reason(task: str, answer: str, entry: Entry) -> str:
     """Why this text is wrong without asking the scorer; "" where the scorer may see it."""
     gold = entry["answer"]
     if len(answer) > LONGEST_ANSWER + 4 * len(gold or ""):
@@ -37,7 +37,7 @@ def unfit(task: str, answer: str, entry: Entry) -> str:
     return GUARDS_BEFORE[task](answer, entry) if task in GUARDS_BEFORE else ""
 
 
-def as_scored(task: str, answer: str, entry: Entry) -> str:
+def answer_for_scorer(task: str, answer: str, entry: Entry) -> str:
     """The text as the scorer has to see it: rush_hour takes the n-th letter for the n-th car, but boards skip some."""
     if task != "rush_hour":
         return answer
@@ -91,8 +91,8 @@ def _moves(pattern: str, what: str) -> Guard:
 
 def _cars(answer: str, entry: Entry) -> str:
     """rush_hour ignores cars that are not there."""
-    on_board = "".join(sorted(set(entry["metadata"]["board_config"]) - {"o", "x"}))
-    return _moves(rf"(?:[{on_board}][+-]\d{{1,2}},?)+", "moves of the cars on the board")(answer, entry)
+    board_cars = "".join(sorted(set(entry["metadata"]["board_config"]) - {"o", "x"}))
+    return _moves(rf"(?:[{board_cars}][+-]\d{{1,2}},?)+", "moves of the cars on the board")(answer, entry)
 
 
 def _statement(answer: str, entry: Entry) -> str:
@@ -194,10 +194,10 @@ GUARDS_BEFORE: dict[str, Guard] = {
 
 LONGEST_EXPRESSION = 20_000  # characters; the largest board or spiral of the hard level has 7,500
 LONGEST_FORMULA = 8_000  # characters; the longest product of polynomials has 2,000
-DEEPEST = 60  # levels of the tree beside chains of sums and products
-NODES = 20_000
+MAX_TREE_DEPTH = 60  # levels of the tree beside chains of sums and products
+MAX_TREE_NODES = 20_000
 DIGITS = 200  # of one number
-BITS = 8192  # of a power of numbers, some 2,500 digits; for a power of symbols its degree counts
+MAX_POWER_BITS = 8192  # of a power of numbers, some 2,500 digits; for a power of symbols its degree counts
 
 # fmt: off
 FUNCTIONS = frozenset((
@@ -261,15 +261,15 @@ def _tree(text: str, longest: int) -> ast.expr | str:
         return f"a number has more than {DIGITS} digits"
     if "#" in text:  # a comment would hide from Python what other readers of the text see
         return "not an expression"
-    if _nesting(text) > DEEPEST:
-        return f"nested more than {DEEPEST} deep"
+    if _nesting(text) > MAX_TREE_DEPTH:
+        return f"nested more than {MAX_TREE_DEPTH} deep"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "invalid escape sequence" and the like: the text is not ours
             tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return "not an expression"
-    if sum(1 for _ in ast.walk(tree)) > NODES:
+    if sum(1 for _ in ast.walk(tree)) > MAX_TREE_NODES:
         return "the expression is too long"
     return tree
 
@@ -297,7 +297,7 @@ def _measured(root: ast.expr, known: Collection[str], functions: Collection[str]
     bits: dict[int, int] = {}
     for node in reversed(order):
         bits[id(node)] = _bits(node, bits)
-        if bits[id(node)] > BITS:
+        if bits[id(node)] > MAX_POWER_BITS:
             raise _RefusedError("a power is too large to be an answer")
 
 
@@ -325,10 +325,10 @@ def _bits(node: ast.expr, bits: dict[int, int]) -> int:
         case ast.Constant(value=int() as number):
             return max(1, number.bit_length())
         case ast.Constant(value=float() as number):
-            return max(1, int(number).bit_length()) if isfinite(number) else BITS + 1
+            return max(1, int(number).bit_length()) if isfinite(number) else MAX_POWER_BITS + 1
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             exponent = bits[id(right)]  # below 2^exponent, so the power has at most bits(left) * 2^exponent bits
-            return BITS + 1 if exponent > 12 and _numeric(right) else bits[id(left)] * 2 ** min(exponent, 12)
+            return MAX_POWER_BITS + 1 if exponent > 12 and _numeric(right) else bits[id(left)] * 2 ** min(exponent, 12)
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
             return bits[id(left)] + bits[id(right)]
         case ast.BinOp(left=left, right=right):

@@ -4,8 +4,9 @@ The better of both readings counts, for every model alike. Correct is a score of
 kept. A scorer that cannot read a text calls it wrong; one that runs out of memory or stack has failed. Runs in the
 sandbox: some scorers evaluate what a model wrote.
 
-The order: guards.unfit (before), the library's scorer, `uncredited` (after). The scorer's own verdict is never raised,
-only lowered: offleash measures what a model can solve, and scorers were written to give partial rewards in training.
+The order: guards.unfit_reason (before), the library's scorer, `lost_credit_reason` (after). The scorer's own verdict
+is never raised, only lowered: offleash measures what a model can solve, and scorers were written to give partial
+rewards in training.
 """
 
 import io
@@ -25,29 +26,42 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.arithmetic import canonical
 from offleash.verifiers.countdown import solution_tree
-from offleash.verifiers.reasoning_gym.decide import prepared
-from offleash.verifiers.reasoning_gym.guards import NUMBER, Entry, Guard, as_scored, json_value, sums_rules, unfit
+from offleash.verifiers.reasoning_gym.decide import unpacked_case
+from offleash.verifiers.reasoning_gym.guards import (
+    NUMBER,
+    Entry,
+    Guard,
+    answer_for_scorer,
+    json_value,
+    sums_rules,
+    unfit_reason,
+)
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
 
-CORRECT = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED
-SUMS = frozenset({"countdown", "puzzle24"})
-BUILT = frozenset({"sokoban"})  # its scorer needs what the constructor makes; most need the settings only
+CORRECT = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED_SCORE_TASKS
+SUM_TASKS = frozenset({"countdown", "puzzle24"})
+TASKS_NEEDING_CONSTRUCTOR = frozenset(
+    {"sokoban"}
+)  # its scorer needs what the constructor makes; most need the settings only
 SIGNS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-"})
-RANK = {Verdict.WRONG: 0, Verdict.FAILED: 1, Verdict.CORRECT: 2}  # of two readings of one answer, the better
+VERDICT_RANK = {Verdict.WRONG: 0, Verdict.FAILED: 1, Verdict.CORRECT: 2}  # of two readings of one answer, the better
 
 
 def decide(case: Case) -> Judgement:
     """The verdict on the answer, raw or repaired, by the task's scorer."""
     try:
-        task, entry, settings = prepared(case)
+        task, entry, settings = unpacked_case(case)
     except OffleashError as error:
         return Judgement(Verdict.FAILED, str(error))
     scorer = scorer_of(task, settings)
     best: Judgement | None = None
     for text in _readings(task, case.answer):
         judged = _judged(task, scorer, entry, text)
-        if best is None or (RANK[judged.verdict], judged.score or 0.0) > (RANK[best.verdict], best.score or 0.0):
+        if best is None or (VERDICT_RANK[judged.verdict], judged.score or 0.0) > (
+            VERDICT_RANK[best.verdict],
+            best.score or 0.0,
+        ):
             best = judged
         if best.verdict is Verdict.CORRECT:
             break
@@ -59,7 +73,7 @@ def _readings(task: str, answer: str) -> list[str]:
     """The texts to score, in order: as written, repaired, and with the signs this task is written in."""
     plain = repaired(answer)
     readings = [answer, plain]
-    if task in SUMS:
+    if task in SUM_TASKS:
         readings.append(plain.translate(SIGNS))
     elif task == "prime_factorization":
         readings.append(plain.replace("*", "×").replace("·", "×"))
@@ -68,21 +82,21 @@ def _readings(task: str, answer: str) -> list[str]:
 
 def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
     """The judgement of one reading of the answer: guard, score, guard."""
-    if why := unfit(task, text, entry):
+    if why := unfit_reason(task, text, entry):
         return Judgement(Verdict.WRONG, why, score=0.0)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            score = float(scorer.score_answer(as_scored(task, text, entry), entry))
+            score = float(scorer.score_answer(answer_for_scorer(task, text, entry), entry))
     except (MemoryError, RecursionError, OSError) as error:
         return Judgement(Verdict.FAILED, f"the task's scorer gave up: {type(error).__name__}")
     except Exception as error:  # scorers parse the text without care: what they stumble over is not an answer
         return Judgement(Verdict.WRONG, f"the task's scorer could not read it: {error!r:.200}", score=0.0)
     if not isfinite(score) or score < CORRECT:
         return Judgement(Verdict.WRONG, f"the task's scorer gives it {score:.3g}", score if isfinite(score) else 0.0)
-    if why := uncredited(task, text, entry, score):
+    if why := lost_credit_reason(task, text, entry, score):
         return Judgement(Verdict.WRONG, why, score=0.0)
-    solution = canonical(solution_tree(text, sums_rules(entry))) if task in SUMS else None
+    solution = canonical(solution_tree(text, sums_rules(entry))) if task in SUM_TASKS else None
     return Judgement(Verdict.CORRECT, score=min(score, 1.0), solution=solution)
 
 
@@ -91,7 +105,7 @@ def scorer_of(task: str, settings: Mapping[str, object]) -> Any:
     dataset_class, config_class = reasoning_gym.factory.DATASETS[task]
     known = {field.name for field in fields(config_class)}
     config = config_class(**{name: value for name, value in settings.items() if name in known}, seed=0, size=1)
-    if task in BUILT:
+    if task in TASKS_NEEDING_CONSTRUCTOR:
         return dataset_class(config)
     scorer = dataset_class.__new__(dataset_class)  # constructors load word lists and boards that scoring does not use
     scorer.config = config
@@ -108,12 +122,14 @@ def scorer_of(task: str, settings: Mapping[str, object]) -> Any:
 # all 105 the same garbage; docs/reasoning-gym.md lists what each credited.
 
 
-ROUNDED = frozenset({"complex_arithmetic", "polynomial_equations"})  # a score of 0.99 here is a rounded number
+ROUNDED_SCORE_TASKS = frozenset(
+    {"complex_arithmetic", "polynomial_equations"}
+)  # a score of 0.99 here is a rounded number
 
 
-def uncredited(task: str, answer: str, entry: Entry, score: float) -> str:
+def lost_credit_reason(task: str, answer: str, entry: Entry, score: float) -> str:
     """Why a text that the scorer credits is not the answer, or nothing."""
-    if score < 1 and task not in ROUNDED:
+    if score < 1 and task not in ROUNDED_SCORE_TASKS:
         return f"nearly the answer ({score:.4f})"
     return GUARDS_AFTER[task](answer, entry) if task in GUARDS_AFTER else ""
 
@@ -253,8 +269,8 @@ def _only_characters(allowed: str, what: str) -> Guard:
 def _roles(answer: str, entry: Entry) -> str:
     """knights_knaves skips every word that is neither a name nor a role, "or" and "not" as well."""
     words, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
-    foreign = words - known - {"is", "a", "an", "and"}
-    return f"{min(foreign)!r:.40} says something else" if foreign else ""
+    unknown_words = words - known - {"is", "a", "an", "and"}
+    return f"{min(unknown_words)!r:.40} says something else" if unknown_words else ""
 
 
 def _duration(answer: str, entry: Entry) -> str:

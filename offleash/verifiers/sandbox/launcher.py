@@ -15,9 +15,9 @@ import signal
 import sys
 
 from offleash.verifiers.sandbox.limits import NO_NEW_PRIVILEGES, PDEATHSIG, SUBREAPER, prctl, processes
-from offleash.verifiers.sandbox.supervisor import become, supervise
+from offleash.verifiers.sandbox.supervisor import exec_command, supervise
 
-CANNOT = 125  # exit code: the isolation could not be built; the reason is on the standard error
+CANNOT_ISOLATE = 125  # exit code: the isolation could not be built; the reason is on the standard error
 
 
 def main(arguments: list[str]) -> None:
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
             child = _trusted(spec, folder)
     except OSError as error:
         _refuse(error)
-    code = _until_its_end(child, spec["lifeline"])
+    code = _wait_for_child(child, spec["lifeline"])
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
@@ -65,17 +65,17 @@ def _in_bubblewrap(spec: dict[str, object]) -> int:
     """Have bwrap build the isolation; it starts the supervisor, also as process 1."""
     from offleash.verifiers.sandbox.isolation import bubblewrap_command
 
-    several = False
+    maps_several_ids = False
     if os.geteuid() == 0 and not spec["as_owner"]:
         from offleash.verifiers.sandbox.isolation import enter_user_namespace
 
         # root is not bound in its number of processes: a namespace that also knows nobody lets the command be nobody
-        several = enter_user_namespace(pids=False)
+        maps_several_ids = enter_user_namespace(pids=False)
     child = os.fork()
     if child == 0:
         os.close(_lifeline(spec))
         prctl(PDEATHSIG, signal.SIGKILL)
-        command = bubblewrap_command(spec, several)
+        command = bubblewrap_command(spec, maps_several_ids)
         try:
             os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
         except OSError as error:
@@ -90,19 +90,19 @@ def _trusted(spec: dict[str, object], folder: str) -> int:
         os.close(_lifeline(spec))
         prctl(PDEATHSIG, signal.SIGKILL)
         prctl(NO_NEW_PRIVILEGES, 1)
-        become(spec, folder)
+        exec_command(spec, folder)
     return child
 
 
-def _until_its_end(child: int, lifeline: int) -> int:
+def _wait_for_child(child: int, lifeline: int) -> int:
     """Wait for the child's end or the lifeline's, then for the end of all the rest; the child's exit code."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the ends of the pipes belong to the command alone
         os.dup2(null, standard)
     # no thread waits on the lifeline: one that has left its process namespace may not start threads
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
         # before waiting: a child that ended between two looks has already raised its SIGCHLD
@@ -113,9 +113,9 @@ def _until_its_end(child: int, lifeline: int) -> int:
             return code if code >= 0 else 0  # killed by a signal: the command's affair, not a broken limit
         if pid:
             continue
-        ready, _, _ = select.select([lifeline, woken], [], [])
-        if woken in ready:
-            os.read(woken, 4096)
+        ready, _, _ = select.select([lifeline, wake_read], [], [])
+        if wake_read in ready:
+            os.read(wake_read, 4096)
         if lifeline in ready:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
@@ -149,4 +149,4 @@ def _lifeline(spec: dict[str, object]) -> int:
 def _refuse(error: OSError) -> None:
     sys.stderr.write(f"{error.filename or 'the sandbox'}: {error.strerror} (errno {error.errno})\n")
     sys.stderr.flush()
-    os._exit(CANNOT)
+    os._exit(CANNOT_ISOLATE)

@@ -18,7 +18,7 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def bound(what: int, most: int) -> None:
+def limit_resource(what: int, most: int) -> None:
     """Lower one limit of this process, soft and hard; never above what it may have; nothing where that is refused."""
     with contextlib.suppress(ValueError, OSError):  # macOS knows RLIMIT_AS and refuses it
         _, hard = resource.getrlimit(what)
@@ -26,13 +26,13 @@ def bound(what: int, most: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def bound_memory(most: int) -> None:
+def limit_memory(most: int) -> None:
     """Limit the address space, and write no core files: each would be as large as the process."""
-    bound(resource.RLIMIT_AS, most)
-    bound(resource.RLIMIT_CORE, 0)
+    limit_resource(resource.RLIMIT_AS, most)
+    limit_resource(resource.RLIMIT_CORE, 0)
 
 
-def bound_processor(seconds: float) -> None:
+def limit_cpu(seconds: float) -> None:
     """Seconds of processor time from now on: the kernel ends what a parent can no longer end."""
     with contextlib.suppress(ValueError, OSError):
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -42,11 +42,11 @@ def bound_processor(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def bound_processes(most: int, in_user_namespace: bool) -> None:
+def limit_processes(most: int, in_user_namespace: bool) -> None:
     """Processes and threads of this user; it does not bind root (setrlimit(2))."""
     if not (in_user_namespace and _counted_by_namespace()):
         most += _tasks_of(os.getuid())  # counted over the whole system: those that run already are in the count
-    bound(resource.RLIMIT_NPROC, most)
+    limit_resource(resource.RLIMIT_NPROC, most)
 
 
 def reap(child: int, alone: bool) -> int:

@@ -23,7 +23,7 @@ from offleash.verifiers.sandbox.worker import describe
 from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
-FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
+MAX_FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
 Key = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
 
 
@@ -64,8 +64,8 @@ class Pool:
         if verifier.isolation is Isolation.HERE:
             return self._here(verifier, cases)
         if verifier.isolation is Isolation.ALONE:
-            return self._alone(verifier, cases)
-        return self._warm(verifier, cases)
+            return self._judge_in_fresh_sandboxes(verifier, cases)
+        return self._judge_in_workers(verifier, cases)
 
     def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In this process, one after the other."""
@@ -73,7 +73,7 @@ class Pool:
         for index, case in enumerate(cases):
             yield index, _decided(module, case)
 
-    def _alone(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_fresh_sandboxes(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """Each case in a sandbox of its own, which `decide` starts; threads, since they only wait for it."""
         module = _module(verifier)
         chosen_route(self._trust_code)  # an error now, not a failure of every case
@@ -102,7 +102,7 @@ class Pool:
             finally:
                 policy.stopped.set()  # what still runs is ended, not waited for
 
-    def _warm(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_workers(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In workers that outlive the call, also when the caller stops reading in the middle."""
         with self._lock:
             waiting = self._idle.pop(_key(verifier), [])
@@ -178,9 +178,9 @@ class _JudgeCall:
         if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._workers):
             return
         now = time.monotonic()
-        moments = [worker.deadline for worker in self._workers]
-        moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
-        for key, event in self._selector.select(max(0.0, min(moments) - now)):
+        wake_times = [worker.deadline for worker in self._workers]
+        wake_times += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
+        for key, event in self._selector.select(max(0.0, min(wake_times) - now)):
             worker: VerifierWorker = key.data
             if worker.state is State.ENDED:
                 continue
@@ -202,7 +202,7 @@ class _JudgeCall:
             judgement = worker.read() if event == "read" else worker.time_out()
         except OffleashError:
             self._false_starts += 1
-            if worker.cannot_load or self._false_starts >= FALSE_STARTS:
+            if worker.cannot_load or self._false_starts >= MAX_FALSE_STARTS:
                 raise
             judgement = None
         if worker.state is State.ENDED:

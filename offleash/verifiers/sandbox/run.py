@@ -25,7 +25,7 @@ from functools import cache
 
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.launcher import CANNOT
+from offleash.verifiers.sandbox.launcher import CANNOT_ISOLATE
 from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PROCESSES
 
 
@@ -76,7 +76,7 @@ class CompletedCommand:
     ended: ProcessEnd
 
 
-BROKEN = {MEMORY: ProcessEnd.MEMORY, PROCESSES: ProcessEnd.PROCESSES, DISK: ProcessEnd.DISK}
+END_BY_LIMIT = {MEMORY: ProcessEnd.MEMORY, PROCESSES: ProcessEnd.PROCESSES, DISK: ProcessEnd.DISK}
 
 
 def run(
@@ -107,13 +107,13 @@ def run(
     """
     deadline = time.monotonic() + limits.seconds
     with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
-        output, ended = _pump(isolated, stdin, limits, deadline, watch, stopped)
+        output, ended = _exchange_streams(isolated, stdin, limits, deadline, watch, stopped)
         if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
             # the supervisor says by its exit code which limit it enforced: the command itself was killed silently
-            ended = BROKEN.get(isolated.wait(left), ProcessEnd.DONE)
+            ended = END_BY_LIMIT.get(isolated.wait(left), ProcessEnd.DONE)
         isolated.end()
-        if isolated.process.returncode == CANNOT:
+        if isolated.process.returncode == CANNOT_ISOLATE:
             raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
         return CompletedCommand(output, isolated.errors(), ended)
 
@@ -139,7 +139,7 @@ class SandboxedProcess:
         spec = interpreter.specification(chosen, command, asdict(limits), held, modules)
         try:
             self.process = subprocess.Popen(
-                interpreter.start_bare("offleash.verifiers.sandbox.launcher", spec),
+                interpreter.bare_interpreter_command("offleash.verifiers.sandbox.launcher", spec),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -202,7 +202,7 @@ def refusal(route: str) -> str:
         return "it is not installed"
     error = _trial(route)
     if error and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
-        interpreter.AS_OWNER.add(route)
+        interpreter.ROUTES_AS_OWNER.add(route)
         error = _trial(route)
     return error
 
@@ -227,9 +227,9 @@ def protections(trust_code: bool = False) -> str:
     route = chosen_route(trust_code)
     if route == "trusted":
         return "limits of time, memory, file size and open files only: the code sees the network and the user's files"
-    means = "bubblewrap" if route == "bwrap" else "Linux namespaces"
+    tool = "bubblewrap" if route == "bwrap" else "Linux namespaces"
     return (
-        f"isolated by {means}: no network, no user's files, no environment, no other processes; limits of time, "
+        f"isolated by {tool}: no network, no user's files, no environment, no other processes; limits of time, "
         "memory, processes, disk, open files and output"
     )
 
@@ -245,7 +245,7 @@ def _trial(route: str) -> str:
     return "" if trial.output == b"ready\n" else trial.errors or f"a trial did not answer: {trial.ended}"
 
 
-def _pump(
+def _exchange_streams(
     isolated: SandboxedProcess,
     stdin: bytes,
     limits: ResourceLimits,

@@ -3,9 +3,9 @@
 Reached from launcher.py, directly or through bwrap. As process 1 of its namespace it cannot be signalled from inside,
 and when it ends the kernel ends all others with it. Standard library only.
 
-Limits are of two kinds. The kernel enforces those of a single process (`become`: setrlimit), at once and without fail.
+Limits are of two kinds. The kernel enforces those of a single process (`exec_command`: setrlimit), at once and always.
 What all processes hold together it does not bound without cgroups, which need rights we may not have: the supervisor
-adds it up every 50 ms (`_broken`), so that a command can exceed these for that long.
+adds it up every 50 ms (`_exceeded_limit`), so that a command can exceed these for that long.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
     NO_NEW_PRIVILEGES,
     PDEATHSIG,
-    bound,
-    bound_memory,
-    bound_processes,
     content,
+    limit_memory,
+    limit_processes,
+    limit_resource,
     prctl,
     processes,
 )
 
 MEMORY, PROCESSES, DISK = 91, 92, 93  # exit codes: which limit was broken
 NOBODY = 65534
-INTERVAL = 0.05  # seconds between two looks at what all processes hold
+CHECK_SECONDS = 0.05  # seconds between two looks at what all processes hold
 PAGE = resource.getpagesize()
 
 
@@ -48,18 +48,18 @@ def supervise(spec: dict[str, object]) -> None:
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        become(spec, "/tmp")
+        exec_command(spec, "/tmp")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
         os.dup2(null, standard)
     while _runs(child):
-        if broken := _broken(spec):
-            os._exit(broken)
-        signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)
+        if exceeded := _exceeded_limit(spec):
+            os._exit(exceeded)
+        signal.sigtimedwait({signal.SIGCHLD}, CHECK_SECONDS)
     os._exit(0)
 
 
-def become(spec: dict[str, object], folder: str) -> None:
+def exec_command(spec: dict[str, object], folder: str) -> None:
     """Turn this process into the command, with its limits and nothing else; never returns.
 
     The order matters: the user is changed while that is still allowed, then privileges are given up for good, and the
@@ -76,12 +76,12 @@ def become(spec: dict[str, object], folder: str) -> None:
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
         prctl(NO_NEW_PRIVILEGES, 1)
-        bound_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
-        bound(resource.RLIMIT_FSIZE, limits["disk"])
-        bound(resource.RLIMIT_NOFILE, limits["files"])
+        limit_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
+        limit_resource(resource.RLIMIT_FSIZE, limits["disk"])
+        limit_resource(resource.RLIMIT_NOFILE, limits["files"])
         if limits["processor"]:
-            bound(resource.RLIMIT_CPU, limits["processor"])
-        bound_memory(limits["memory"])
+            limit_resource(resource.RLIMIT_CPU, limits["processor"])
+        limit_memory(limits["memory"])
         os.execve(command[0], command, environment | {"HOME": folder, "TMPDIR": folder})
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error}\n")
@@ -99,7 +99,7 @@ def _runs(child: int) -> bool:
     return False
 
 
-def _broken(spec: dict[str, object]) -> int:
+def _exceeded_limit(spec: dict[str, object]) -> int:
     """The limit that all processes together have broken, or 0."""
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     pids = [pid for pid in processes() if pid != 1]

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, bound_memory, bound_processor, peak_memory, prctl, reap
+from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, limit_cpu, limit_memory, peak_memory, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 from offleash.verifiers.sandbox.supervisor import MEMORY
 from offleash.verifiers.verifier import Case, Judgement
@@ -33,16 +33,16 @@ def main(arguments: list[str]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    _tie(lifeline, memory)
+    _exit_with_parent(lifeline, memory)
     try:
         loaded = importlib.import_module(module)
         decide: Decide = loaded.decide
-        getattr(loaded, "warm", _nothing)()  # where it is slow to begin: the first case's time is its own
+        getattr(loaded, "warm", _no_warm_up)()  # where it is slow to begin: the first case's time is its own
     except BaseException as error:
         send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
     os.dup2(null, 2)  # only now: an import that fails explains itself on the standard error
-    bound_memory(memory)
+    limit_memory(memory)
     if fork_mode != "plain":
         prctl(DUMPABLE, 0)  # a fork cannot reach into this process
     send(replies, {"ready": True})
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
             send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
 
 
-def _nothing() -> None:
+def _no_warm_up() -> None:
     """What a verifier does to get warm that starts at once."""
 
 
@@ -63,7 +63,7 @@ def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[s
     started = time.monotonic()
     reply: dict[str, object] = {"verdict": "failed", "reason": "", "score": None, "solution": None, "worn": False}
     try:
-        bound_processor(float(str(request["seconds"])))
+        limit_cpu(float(str(request["seconds"])))
         case = Case(
             str(request["answer"]),
             None if request["gold"] is None else str(request["gold"]),
@@ -138,12 +138,12 @@ def _end(status: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def _tie(lifeline: int, memory: int) -> None:
+def _exit_with_parent(lifeline: int, memory: int) -> None:
     """End this process when the other end of the lifeline closes: when the parent is gone, however it went."""
     if lifeline < 0:
         return
     if not LINUX:
-        threading.Thread(target=_watch, args=(lifeline, memory), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(lifeline, memory), daemon=True).start()
         return
     # SIGIO ends a process that does not expect it; unlike a thread it needs no turn at the interpreter, which one
     # long multiplication can hold for hours
@@ -153,7 +153,7 @@ def _tie(lifeline: int, memory: int) -> None:
         sys.exit(1)
 
 
-def _watch(lifeline: int, memory: int) -> None:
+def _watch_parent(lifeline: int, memory: int) -> None:
     """Where there is no such signal and no limit of address space: look every tenth of a second."""
     while not select.select([lifeline], [], [], 0.1)[0]:
         if peak_memory() > memory:

@@ -15,14 +15,16 @@ from enum import Enum, auto
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.launcher import CANNOT
+from offleash.verifiers.sandbox.launcher import CANNOT_ISOLATE
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import BROKEN, ResourceLimits, SandboxedProcess, chosen_route
+from offleash.verifiers.sandbox.run import END_BY_LIMIT, ResourceLimits, SandboxedProcess, chosen_route
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
-CASES = 2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
-GRACE = 0.5  # a sandboxed worker ends its own case at the limit; only if it does not, its parent ends it
+CASES_PER_WORKER = (
+    2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
+)
+GRACE_SECONDS = 0.5  # a sandboxed worker ends its own case at the limit; only if it does not, its parent ends it
 
 
 class State(Enum):
@@ -69,7 +71,7 @@ class VerifierWorker:
         """When it will have taken too long for what it is doing."""
         if self.state is State.STARTING:
             return self.since + SECONDS_TO_START
-        grace = GRACE if self.verifier.isolation is Isolation.SANDBOX else 0.0
+        grace = GRACE_SECONDS if self.verifier.isolation is Isolation.SANDBOX else 0.0
         return self.since + self.verifier.seconds + grace if self.state is State.BUSY else float("inf")
 
     @property
@@ -150,8 +152,8 @@ class VerifierWorker:
         self.state, self.since = State.IDLE, time.monotonic()
         # replaced before it is killed: at half its memory the next case could break the limit by no fault of its own.
         # Bytes left in the inbox belong to no case: the process has written more than one reply.
-        grown = isinstance(peak, int) and peak > self.verifier.memory // 2
-        if message.get("worn") or grown or self._cases >= CASES or self._inbox:
+        memory_grown = isinstance(peak, int) and peak > self.verifier.memory // 2
+        if message.get("worn") or memory_grown or self._cases >= CASES_PER_WORKER or self._inbox:
             self.end()
         return judgement
 
@@ -171,10 +173,10 @@ class VerifierWorker:
         """Why its process ended, from its exit code."""
         code = self._held.wait(2.0)
         memory = f"memory limit of {self.verifier.memory / 2**30:.3g} GiB"
-        if code == CANNOT:
+        if code == CANNOT_ISOLATE:
             return self._held.errors()
-        if code in BROKEN:
-            return memory if BROKEN[code].value == "memory limit" else str(BROKEN[code].value)
+        if code in END_BY_LIMIT:
+            return memory if END_BY_LIMIT[code].value == "memory limit" else str(END_BY_LIMIT[code].value)
         if code == -signal.SIGXCPU:
             return f"time limit of {self.verifier.seconds:g} s"
         return f"its process died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifiers.extraction.extract import STEPS, UNFINISHED, extract
+from offleash.verifiers.extraction.extract import STEP_FUNCTIONS, UNFINISHED_STEP, extract
 from offleash.verifiers.extraction.sentences import last_number
 from offleash.verifiers.registry import VERIFIERS
 from tests.places import SHARED_DATA
@@ -87,14 +87,14 @@ def test_the_last_number_is_a_step_of_its_own() -> None:
 
 def test_unfinished_reasoning_is_unread_whatever_it_holds() -> None:
     text = "<think>maybe \\boxed{3}? wait"
-    assert extract(text, MATH) == (None, UNFINISHED)
-    assert extract("<think>a</think> <think>again \\boxed{3}", MATH) == (None, UNFINISHED)
+    assert extract(text, MATH) == (None, UNFINISHED_STEP)
+    assert extract("<think>a</think> <think>again \\boxed{3}", MATH) == (None, UNFINISHED_STEP)
 
 
 def test_a_block_of_reasoning_that_the_prompt_opened_is_unfinished_too() -> None:
     text = "maybe \\boxed{3}? wait"
     assert extract(text, MATH).answer == "3"
-    assert extract(text, MATH, opened=True) == (None, UNFINISHED)
+    assert extract(text, MATH, opened=True) == (None, UNFINISHED_STEP)
     assert extract(text + "</think> It is \\boxed{4}.", MATH, opened=True).answer == "4"
 
 
@@ -145,8 +145,8 @@ def test_the_letter_of_a_choice_is_found(text: str, letter: str) -> None:
 def test_any_text_is_read_by_any_verifier_without_an_error(text: str, truncated: bool, opened: bool) -> None:
     for verifier in VERIFIERS.values():
         result = extract(text, verifier.steps, truncated, opened)
-        assert result.step in {*STEPS, UNFINISHED, None}
-        assert (result.answer is None) == (result.step in {UNFINISHED, None})
+        assert result.step in {*STEP_FUNCTIONS, UNFINISHED_STEP, None}
+        assert (result.answer is None) == (result.step in {UNFINISHED_STEP, None})
 
 
 @given(st.text(alphabet=st.sampled_from("\\boxedfx{}$<answer>/think#A: is9.\n`"), max_size=200))
