@@ -18,7 +18,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
-from offleash.verifiers.readability import MODULE, readability_check
+from offleash.verifiers.readability import MODULE_KEY, readability_check
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.cache import Cache, key_of, problem_hash
@@ -106,7 +106,7 @@ class Judge:
         before = Counter(self.decided_by)
         self.decide(
             check,
-            [(replace(problem, details={**problem.details, MODULE: verifier.module}), "") for problem in doubtful],
+            [(replace(problem, details={**problem.details, MODULE_KEY: verifier.module}), "") for problem in doubtful],
         )
         self.decided_by = before  # checks of gold answers are no decisions about samples
         judgements = [self.known(check, problem)[""] for problem in doubtful]
