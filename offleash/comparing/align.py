@@ -17,8 +17,15 @@ from offleash.data.tables import Note, question_hash
 from offleash.errors import OffleashError, unknown
 
 FIELDS = (*CONTENT, "pictures")  # what keeps two problems apart
-MOST = 1_000_000  # pairs of problems with equal keys: a sentence that thousands of documents share identifies none
+MAX_PAIRS = 1_000_000  # of problems with equal keys: a sentence that thousands of documents share identifies none
 SHOWN = 60  # characters of a text in a message
+# What helps where no problem is common, by the reason.
+NO_ID_DECIDES = "no id decides"
+NEXT_STEPS = {
+    "another text": " If only the prompt templates differ, --map question= leaves them unread, so that ids decide.",
+    NO_ID_DECIDES: " If the ids are those of samples, --map problem= reads equal texts as samples of one problem.",
+    "another gold answer": " If that column holds no golds, --map gold= leaves it unread.",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,8 @@ def match(runs: Sequence[Run]) -> Alignment:
 
     Two problems are the same where, in this order and each only where one candidate is left on both sides,
 
-    1. the tool's own name of the content (lm-eval's doc_hash) is equal, in the same benchmark or in any;
+    1. the tool's own name of the content (lm-eval's doc_hash) is equal, in the same benchmark or in any; of documents
+       that a task holds several times, first those of equal ids: another number of GPUs writes them in another order;
     2. their content (data/content.py) is equal in every field;
     3. their ids are equal and no field that both have differs;
     4. their texts are equal and no other field that both have differs.
@@ -81,8 +89,9 @@ def _described(run: Run) -> pl.DataFrame:
         guessed=pl.lit(GOLD_GUESSED in run.facts),
         # Where a log uses one id for several problems, which of them is the first depends on the order of its rows.
         id=pl.col("problem").str.replace(r"#\d+$", ""),
+        document=pl.col("identity").str.replace(r"#\d+$", ""),  # without the number of its occurrence
     )
-    return described.select("problem", "id", "benchmark", "identity", "question", "guessed", *FIELDS)
+    return described.select("problem", "id", "benchmark", "identity", "document", "question", "guessed", *FIELDS)
 
 
 def _choices(details: str) -> object:
@@ -98,6 +107,7 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
     pairs = pl.DataFrame(schema={"problem": pl.String, "own": pl.String})
     same = compatible() & ~differs("pictures")
     for keys, condition in (
+        (["benchmark", "document", "id"], pl.lit(True)),
         (["benchmark", "identity"], pl.lit(True)),
         (["identity"], pl.lit(True)),
         (["benchmark", "id", *FIELDS], pl.lit(True)),
@@ -141,13 +151,16 @@ def _refuse_guessed_golds(
 
 def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Candidates: problems of both runs that have no partner yet and agree in these columns."""
-    known = pl.col("identity" if "identity" in keys else "hash" if keys[0] == "hash" else "problem").is_not_null()
+    needed = next(
+        (name for name in ("identity", "document") if name in keys), "hash" if keys[0] == "hash" else "problem"
+    )
+    known = pl.col(needed).is_not_null()
     mine = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
     other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
     sizes = mine.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
-    if sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MOST).height:
+    if sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS).height:
         mine = mine.join(
-            sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MOST),
+            sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS),
             on=keys,
             how="anti",
             nulls_equal=True,
@@ -169,10 +182,11 @@ def _unmatched_notes(
 ) -> list[Note]:
     """Problems that share a text or an id with one of the other run and are still not the same, with the reason."""
     words = {
-        "gold_key": "gold answer",
-        "pictures": "images",
-        "hash": "text",
-        **{f"{name}_hash": name for name in HASHED},
+        "gold_key": "another gold answer",
+        "pictures": "other images",
+        "hash": "another text",
+        "context_hash": "another context",
+        **{f"{name}_hash": f"other {name}" for name in HASHED if name != "context"},
     }
     by_text = _rest(left, right, pairs, ["hash"])
     by_id = _rest(left, right, pairs, ["problem"])
@@ -187,12 +201,12 @@ def _unmatched_notes(
         if name == "gold_key":
             golds = apart.row(0, named=True)
             example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
-        theirs = f"with the {shared} of one in {after} but another {words[name]}"
+        theirs = f"with the {shared} of one in {after} but {words[name]}"
         text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
         notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True))
     alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
     if alike.height:
-        theirs = f"with the content of several in {after} {_were(alike.height)} not matched: no id decides"
+        theirs = f"with the content of several in {after} {_were(alike.height)} not matched: {NO_ID_DECIDES}"
         text = f"{_problems(alike.height)} of {before} {theirs}"
         notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True))
     return notes
@@ -225,12 +239,13 @@ def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashEr
     names = " and ".join(repr(run.name) for run in runs[:2]) + (f" and {len(runs) - 2} more" if len(runs) > 2 else "")
     first = [run.problems.sort("problem").row(0, named=True) for run in runs[:2]]
     examples = " against ".join(_short(row["question"] or row["problem"]) for row in first)
-    why = f" {notes[0].text}." if notes else ""
-    return OffleashError(
-        f"{names} have no problem in common (first problems: {examples}).{why} Problems match by content, else by id; "
-        "name the right columns with --map problem=COLUMN or --map question=COLUMN, or leave prompts of different "
-        "templates unread with --map question= so that ids decide."
-    )
+    if not notes:
+        return OffleashError(
+            f"{names} have no problem in common (first problems: {examples}). Problems match by content, else by id: "
+            "name the right columns with --map problem=COLUMN or --map question=COLUMN."
+        )
+    step = next((step for words, step in NEXT_STEPS.items() if words in notes[0].text), "")
+    return OffleashError(f"{names} have no problem in common: {notes[0].text}.{step}")
 
 
 def _fill_missing(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.DataFrame]) -> pl.DataFrame:

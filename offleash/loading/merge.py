@@ -25,8 +25,8 @@ from offleash.logs.format import Ids
 # What a file says about a problem. Rows that agree in all of it have the same `code`.
 PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess", "identity", "contents"]
 SHOWN = 60  # characters of a text in a note
-ENOUGH = 8  # rows of problems with varying golds, from which on the verdicts say what they are
-MANY = 10  # distinct contents, each there twice or more: too many for documents that share a few sentences
+VARYING_GOLD_ROWS = 8  # rows of problems with varying golds, from which on the verdicts say what they are
+REPEATED_CONTENTS = 10  # distinct contents, each there twice or more: too many for documents that share a few sentences
 
 
 @dataclass
@@ -42,6 +42,7 @@ class FilePart:
     ids: Ids = Ids.PROBLEM
     gold_guessed: bool = False  # see Log
     repeated: int = 0  # rows at its beginning that repeat another file, and were left out
+    format: str = ""
 
 
 def part_of(
@@ -50,6 +51,7 @@ def part_of(
     ids: Ids = Ids.PROBLEM,
     gold_guessed: bool = False,
     repeated: int = 0,
+    format_name: str = "",
 ) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
     problems, rows, read_rows = [], [], 0
@@ -63,7 +65,7 @@ def part_of(
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     table = as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
     problems_table = pl.concat([distinct.select("code", "split"), table], how="horizontal")
-    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated)
+    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated, format_name)
 
 
 def without_repeated(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
@@ -96,7 +98,7 @@ def gather(parts: Sequence[FilePart], name: str) -> Gathered:
     problems = with_content(problems).with_columns(problem=_own_ids(problems, parts, notes))
     problems = _distinct_benchmarks(problems, parts)
     problems = _identified(_completed(problems), parts)
-    problems = _labelled(problems, notes)
+    problems = _labelled(problems, parts, notes)
     _check_ids(problems, parts, name)
     label = problems.select("part", "code", "problem")
     rows = rows.drop("problem").join(label, on=["part", "code"], maintain_order="left").drop("code")
@@ -154,7 +156,7 @@ def _without_model_answers(parts: Sequence[FilePart], notes: list[Note]) -> list
         pl.concat(tables) if tables else pl.DataFrame(schema={"split": pl.String, "key": pl.String, "gold": pl.String})
     )
     varying = rows.filter(pl.col("gold").n_unique().over("split", "key") > 1)
-    if varying.height < ENOUGH:
+    if varying.height < VARYING_GOLD_ROWS:
         return list(parts)
     correct = varying.filter(pl.col("verdict") == Verdict.CORRECT)
     mixed = varying.select((pl.col("verdict").n_unique().over("split", "key", "gold") > 1).any()).item()
@@ -179,27 +181,43 @@ def _own_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note
         content = part.problems.select(pl.struct("split", "hash", "gold", "contents").alias("content"))["content"]
         if part.ids is Ids.GROUP:
             by_text.append(number)
-        elif _drawn_repeatedly(content):
+        elif _drawn_repeatedly(content, part.problems.select(pl.struct("split", "hash").n_unique()).item()):
             by_text.append(number)
             what = f"every row has its own id, but only {content.n_unique()} problems are distinct"
             notes.append(
                 Note(f"{part.path.name}: {what}; ids are taken for those of samples", part.rows.height, warning=True)
             )
     sample_ids = problems["part"].is_in(by_text)
-    return problems.select(pl.when(sample_ids).then("hash").otherwise("problem").alias("problem")).to_series()
+    ids = pl.when(sample_ids).then("hash").otherwise(_whole_number_ids(problems["part"]))
+    return problems.select(ids.alias("problem")).to_series()
 
 
-def _drawn_repeatedly(content: pl.Series) -> bool:
+def _whole_number_ids(part: pl.Series) -> pl.Expr:
+    """The ids without the fraction of numbers that a table wrote as 3.0, if all ids of a file are such numbers.
+
+    A column of whole numbers with a gap is one of floats in pandas, and its CSV has 3.0 where another file has 3.
+    """
+    own = pl.col("problem").ne_missing(pl.col("hash"))  # other rows have no id
+    floats = (pl.col("problem").str.contains(r"^-?\d+\.0$") | ~own).all().over(part)
+    return pl.when(floats & own).then(pl.col("problem").str.strip_suffix(".0")).otherwise("problem")
+
+
+def _drawn_repeatedly(content: pl.Series, texts: int) -> bool:
     """Whether rows with equal contents are samples of one problem, where every row has its own id.
 
     The rows may also be documents that ask the same sentence about different things, whose stories the log does not
-    keep. These come in no order and in no equal numbers, and there are few distinct sentences.
+    keep. These come in no order and in no equal numbers, there are few distinct sentences, and contents differ in their
+    golds alone. A single content says nothing either way, so that its ids are believed.
+
+    Args:
+        content: Of each row.
+        texts: Distinct texts among them.
     """
     counts = content.value_counts()["count"]
-    if counts.min() == 1:
+    if counts.min() == 1 or len(counts) == 1 or texts < len(counts):
         return False
     blocks = content.rle_id().n_unique()
-    return counts.n_unique() == 1 or blocks == len(counts) or len(counts) >= MANY
+    return counts.n_unique() == 1 or blocks == len(counts) or len(counts) >= REPEATED_CONTENTS
 
 
 def _distinct_benchmarks(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
@@ -238,7 +256,14 @@ def _completed(problems: pl.DataFrame) -> pl.DataFrame:
 
     group = ["split", "benchmark", "problem"]
     problems = problems.with_columns(filled(["hash"], group))
-    return problems.with_columns(filled([name for name in CONTENT if name != "hash"], [*group, "hash"]))
+    problems = problems.with_columns(filled([name for name in CONTENT if name != "hash"], [*group, "hash"]))
+    # A row without an id, whose text stands in for it, is of the only problem with an id that has its content.
+    given = pl.when(pl.col("problem") != pl.col("hash")).then("problem")
+    content = ["split", "benchmark", *CONTENT]
+    single = given.is_null() & (given.drop_nulls().n_unique().over(content) == 1)
+    return problems.with_columns(
+        problem=pl.when(single).then(given.drop_nulls().first().over(content)).otherwise("problem")
+    )
 
 
 def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
@@ -247,8 +272,9 @@ def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFra
     contents = pl.any_horizontal(pl.col(*CONTENT).is_not_null())
     # A group's id is new in every file: the n-th group with a content is the n-th in every other file. Without any
     # content, groups of two files have nothing in common.
-    order = pl.int_range(pl.len()).min().over("part", "problem")
-    nth = order.rank("dense").over("split", "part", "benchmark", *CONTENT)
+    problems = problems.with_row_index("place")
+    first_place = pl.col("place").min().over("part", "problem")
+    nth = first_place.rank("dense").over("split", "part", "benchmark", *CONTENT)
     problems = problems.with_columns(
         id=pl.when(~grouped)
         .then("problem")
@@ -259,10 +285,12 @@ def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFra
     )
     named = pl.struct("split", "benchmark", "identity").hash()
     described = pl.struct("split", "benchmark", "id", *CONTENT).hash()
-    return problems.with_columns(key=pl.when(pl.col("identity").is_not_null()).then(named).otherwise(described))
+    return problems.with_columns(key=pl.when(pl.col("identity").is_not_null()).then(named).otherwise(described)).drop(
+        "place"
+    )
 
 
-def _labelled(problems: pl.DataFrame, notes: list[Note]) -> pl.DataFrame:
+def _labelled(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> pl.DataFrame:
     """With ids that are different where the problems are: aime24/0 and aime25/0, 3 and 3#2."""
     # One id per problem first: the same document may have another number in another file.
     problems = problems.with_columns(pl.col("problem").first().over("split", "key"))
@@ -273,7 +301,7 @@ def _labelled(problems: pl.DataFrame, notes: list[Note]) -> pl.DataFrame:
     )
     distinct = problems.unique(["split", "key"], keep="first", maintain_order=True)
     clash = distinct.filter(pl.len().over("split", "problem") > 1)
-    _note_equal_texts(distinct, notes)
+    _note_equal_texts(distinct, parts, notes)
     if clash.is_empty():
         return problems
     taken = set(distinct["problem"])
@@ -311,7 +339,7 @@ def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
     )
 
 
-def _note_equal_texts(distinct: pl.DataFrame, notes: list[Note]) -> None:
+def _note_equal_texts(distinct: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> None:
     """Problems under several ids with one text: a reader of the table should know that these are not repeats."""
     texts = distinct.filter(pl.col("hash").is_not_null() & (pl.col("problem") != pl.col("hash")))
     repeated = texts.filter(pl.len().over("split", "benchmark", "hash") > 1)
@@ -319,10 +347,12 @@ def _note_equal_texts(distinct: pl.DataFrame, notes: list[Note]) -> None:
         return
     first = repeated.row(0, named=True)
     same = repeated.filter(pl.col("hash") == first["hash"]).height
+    tables = all(part.format in ("generic", "counts") for part in parts)  # the columns of other formats are fixed
+    hint = " (--map problem= reads equal texts as samples of one problem)" if tables else ""
     notes.append(
         Note(
             f"{repeated.height} problems share their text with another ({_short(first['question'])}: {same} of them) "
-            "and are kept apart by their ids (--map problem= reads equal texts as samples of one problem)",
+            f"and are kept apart by their ids{hint}",
             warning=True,
         )
     )
@@ -343,6 +373,13 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
     # The same row twice is a file that was appended to itself; another text under the same number is not a repeat.
     content = ["text", "answer", "verdict", "score"]
     clash = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
+    if clash.height and (positions := _parts_numbered_by_problem(rows, clash)):
+        renumbered = pl.when(~pl.col("part").is_in(positions)).then("sample").alias("sample")
+        kept, notes = _without_repeats(rows.with_columns(renumbered), parts)
+        what = (
+            "the column read as sample number is the same in all rows of a problem; rows are numbered in order instead"
+        )
+        return kept, [*(Note(f"{parts[number].path.name}: {what}") for number in positions), *notes]
     if clash.height:
         first = clash.row(0, named=True)
         same = clash.filter(pl.col(name).eq_missing(pl.lit(first[name])) for name in key)
@@ -356,6 +393,13 @@ def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.
     extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
     text = "rows that repeat a sample were counted once"
     return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
+
+
+def _parts_numbered_by_problem(rows: pl.DataFrame, clash: pl.DataFrame) -> list[int]:
+    """Files with different samples under one number whose numbers do not vary within any problem: `index` of a row."""
+    within = rows.filter(pl.col("part").is_in(clash["part"].unique().implode())).group_by("part", "split", "problem")
+    varies = within.agg((pl.col("sample").n_unique() > 1).alias("varies")).group_by("part").agg(pl.col("varies").any())
+    return varies.filter(~pl.col("varies"))["part"].sort().to_list()
 
 
 def _check_ids(problems: pl.DataFrame, parts: Sequence[FilePart], name: str) -> None:

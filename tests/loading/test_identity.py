@@ -189,6 +189,113 @@ def test_a_column_answer_that_may_be_either_is_asked_for(tmp_path: Path) -> None
     assert ol.compare(base, rl, reading=ol.Reading(columns={"answer": "answer"})).to_dict()["support"]["S"] == 2
 
 
+def test_groups_of_equal_content_are_kept_apart_by_their_order(tmp_path: Path) -> None:
+    """verl keeps no images: groups that ask one thing with one gold may be about different ones."""
+
+    def rows(hits: list[bool], run: str) -> list[dict[str, object]]:
+        return [
+            {"input": "Is it?", "output": f"{i}", "gts": "yes", "score": float(hit), "step": 1, "uid": f"{run}{i // 2}"}
+            for i, hit in enumerate(hits)
+        ]
+
+    base = lines(tmp_path / "base.jsonl", rows([True, False, False, False, True, True], "a"))
+    rl = lines(tmp_path / "rl.jsonl", rows([False, False, True, False, True, True], "b"))
+    result = ol.compare(base, rl).to_dict()
+    assert [result["support"][cell] for cell in "PESO"] == [1, 1, 1, 0]
+    assert "3 problems are kept apart by their order" in result["notes"][0]["text"]
+
+
+def test_a_document_that_a_task_holds_twice_matches_by_position_first(tmp_path: Path) -> None:
+    """Several GPUs write the rows of a log in another order."""
+    rows = lm_eval_rows(2, [0])
+    twice = [{**rows[0], "doc_id": 0}, {**rows[0], "doc_id": 1, "exact_match": 0.0}]
+    base, rl = lines(tmp_path / "base.jsonl", twice), lines(tmp_path / "rl.jsonl", twice[::-1])
+    result = ol.compare(base, rl).to_dict()
+    assert [result["support"][cell] for cell in "PESO"] == [1, 0, 0, 1]
+
+
+def counted(rows: list[dict[str, Any]], key: str) -> dict[Hashable, tuple[int, int]]:
+    drawn, hits = Counter(row[key] for row in rows), Counter(row[key] for row in rows if row["correct"])
+    return {name: (drawn[name], hits[name]) for name in drawn}
+
+
+def sampled_rows(seed: int, **fields: Any) -> list[dict[str, Any]]:
+    """Two samples each of twelve problems; fields are functions of the number of the problem and of the sample."""
+    return [
+        {
+            "question": f"What is {n} + 1?",
+            "response": "x",
+            "correct": (n * 7 + k * 3 + seed) % 5 < 2,
+            **{name: make(n, k) for name, make in fields.items()},
+        }
+        for n in range(12)
+        for k in range(2)
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"problem_id": lambda n, k: None if k else f"p{n}"},
+        {"id": lambda n, k: f"p{n}" if k else None},
+        {"index": lambda n, k: n},
+    ],
+    ids=["a row without its id", "an id that only some rows have", "the number of the problem as index"],
+)
+def test_rows_of_one_problem_stay_together(fields: dict[str, Any], tmp_path: Path) -> None:
+    base, rl = sampled_rows(0, **fields), sampled_rows(1, **fields)
+    paths = lines(tmp_path / "base.jsonl", base), lines(tmp_path / "rl.jsonl", rl)
+    assert_same(counted(base, "question"), counted(rl, "question"), *paths)
+
+
+def test_ids_that_pandas_wrote_as_fractions_match_whole_ones(tmp_path: Path) -> None:
+    base, rl = ([{"problem_id": n, "correct": n % step == 0} for n in range(12)] for step in (2, 3))
+    paths = tmp_path / "base.csv", tmp_path / "rl.csv"
+    for path, rows, end in zip(paths, (base, rl), (".0", ""), strict=True):
+        table = "".join(f"{row['problem_id']}{end},x,{row['correct']}\n" for row in rows)
+        path.write_text(f"problem_id,response,correct\n{table}")
+    assert_same(counted(base, "problem_id"), counted(rl, "problem_id"), *paths)
+
+
+@pytest.mark.parametrize("golds", [["yes", "no"], ["yes"]], ids=["balanced golds", "one gold"])
+def test_documents_of_one_sentence_are_not_samples_of_it(golds: list[str], tmp_path: Path) -> None:
+    """Every row has its own id, and contents repeat equally often, as they would if ids were those of samples."""
+    tables = [
+        [
+            {
+                "idx": n,
+                "question": "Is it there?",
+                "gold": golds[n % len(golds)],
+                "response": "x",
+                "correct": n % step == 0,
+            }
+            for n in range(20)
+        ]
+        for step in (2, 3)
+    ]
+    paths = [lines(tmp_path / name, rows) for name, rows in zip(("base.jsonl", "rl.jsonl"), tables, strict=True)]
+    assert_same(counted(tables[0], "idx"), counted(tables[1], "idx"), *paths)
+
+
+def test_the_hint_on_equal_texts_is_given_where_it_works(tmp_path: Path) -> None:
+    log = lines(tmp_path / "base.jsonl", lm_eval_rows(3, [0]))
+    notes = [note["text"] for note in ol.compare(log, log).to_dict()["notes"]]
+    assert any("kept apart by their ids" in note for note in notes)
+    assert not any("--map problem=" in note for note in notes)
+    table = [{"problem_id": n, "question": "Who?", "response": "x", "correct": True} for n in range(3)]
+    notes = [n["text"] for n in ol.compare(*[lines(tmp_path / "t.jsonl", table)] * 2).to_dict()["notes"]]
+    assert any("--map problem= reads equal texts" in note for note in notes)
+
+
+def test_the_next_step_fits_the_reason_why_nothing_is_common(tmp_path: Path) -> None:
+    base, rl = ([{**row, "task_id": f"{run}-{n}"} for n, row in enumerate(sampled_rows(0))] for run in "ab")
+    paths = lines(tmp_path / "base.jsonl", base), lines(tmp_path / "rl.jsonl", rl)
+    with pytest.raises(OffleashError, match=r"24 problems of base .* no id decides .*--map problem= reads equal texts"):
+        ol.compare(*paths)
+    result = ol.compare(*paths, reading=ol.Reading(columns={"problem": ""})).to_dict()
+    assert result["runs"]["before"]["problems"] == 12
+
+
 # Whatever repeats or differs.
 
 
