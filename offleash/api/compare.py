@@ -125,7 +125,7 @@ def compare(
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
         from offleash.loading.wide import wide_runs
 
-        wide = wide_runs(runs, inputs.options, inputs.scratch, progress)
+        wide = wide_runs(runs, inputs.options, inputs.scratch, progress, judged=verifier is not None)
         as_loaded = LoadOptions(verdicts=verdicts)  # --map and the like were for reading it
         inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
         runs = tuple(wide.inputs)

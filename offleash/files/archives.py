@@ -25,15 +25,20 @@ from typing import IO, Any
 
 from offleash.errors import OffleashError
 
-LINE = 256 << 20  # bytes of one line: longer ones are no sample of any model
-DOCUMENT = 1 << 30  # bytes of one JSON value that is read as a whole
-SMALL = 1 << 30  # bytes up to which a packed file may expand, whatever its own size
-RATIO = 200  # times its own size that a larger one may expand: logs shrink to a fifth, repeated rows to a hundredth
-MEMBERS = 50_000  # of an archive; more is not a run
+MAX_LINE = 256 << 20  # bytes of one line: longer ones are no sample of any model
+MAX_DOCUMENT = 1 << 30  # bytes of one JSON value that is read as a whole
+ALWAYS_ALLOWED = 1 << 30  # bytes up to which a packed file may expand, whatever its own size
+MAX_RATIO = 200  # times its own size that a larger one may expand: logs shrink to a fifth, repeated rows to a hundredth
+MAX_MEMBERS = 50_000  # of an archive; more is not a run
 
 ZIP = b"PK\x03\x04"
-INSPECT = ("header.json", "_journal/start.json")  # Inspect's own archives, which its reader opens
-DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, OSError, ValueError, RuntimeError)
+EMPTY_ZIP = b"PK\x05\x06"
+INSPECT_MEMBERS = ("header.json", "_journal/start.json")  # Inspect's own archives, which its reader opens
+DAMAGE_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, OSError, ValueError, RuntimeError)
+
+
+class IncompleteFileError(OffleashError):
+    """A file of which something is missing: cut off, damaged, or a Git LFS pointer. It may well be a log."""
 
 
 class MemberPath(type(Path())):  # type: ignore[misc]
@@ -50,7 +55,7 @@ class MemberPath(type(Path())):  # type: ignore[misc]
             info = archive.getinfo(name)
             check_expansion(self, info.file_size, info.compress_size)
             raw = archive.open(info)
-        return _Member(raw, self)
+        return _MemberReader(raw, self)
 
     def read_bytes(self) -> bytes:
         """All bytes."""
@@ -88,14 +93,14 @@ class MemberPath(type(Path())):  # type: ignore[misc]
         return archive, whole.relative_to(archive).as_posix()
 
 
-class _Member(io.BufferedReader):
+class _MemberReader(io.BufferedReader):
     """A member being read. Damage shows only then, as errors of many kinds, which all become one."""
 
     def __init__(self, raw: IO[bytes], path: Path) -> None:
-        super().__init__(_Guarded(raw, path), 1 << 16)
+        super().__init__(_DamageReporter(raw, path), 1 << 16)
 
 
-class _Guarded(io.RawIOBase):
+class _DamageReporter(io.RawIOBase):
     def __init__(self, raw: IO[bytes], path: Path) -> None:
         self._raw, self._path = raw, path
 
@@ -121,17 +126,19 @@ def unpacked(path: Path) -> tuple[Path, ...]:
     """
     try:
         with path.open("rb") as file:
-            if file.read(len(ZIP)) != ZIP:
+            if file.read(len(ZIP)) not in (ZIP, EMPTY_ZIP):
                 return (path,)
         with zipfile.ZipFile(on_disk(path)) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
-    except (OffleashError, NotImplementedError, *DAMAGE):
+    except (OffleashError, NotImplementedError, *DAMAGE_ERRORS):
         return (path,)
     names = {info.filename for info in infos}
-    if isinstance(path, MemberPath) or names & set(INSPECT) or any(_is_pickle(name) for name in names):
+    if isinstance(path, MemberPath) or names & set(INSPECT_MEMBERS) or any(_is_pickle(name) for name in names):
         return (path,)
-    if len(infos) > MEMBERS:
-        raise OffleashError(f"{path} holds {len(infos):,} files, more than {MEMBERS:,}. Unpack it and give the folder.")
+    if len(infos) > MAX_MEMBERS:
+        raise OffleashError(
+            f"{path} holds {len(infos):,} files, more than {MAX_MEMBERS:,}. Unpack it and give the folder."
+        )
     check_expansion(path, sum(info.file_size for info in infos), path.stat().st_size)
     kept = [name for name in names if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
     if not kept:
@@ -145,10 +152,10 @@ def _is_pickle(name: str) -> bool:
 
 def check_expansion(path: Path, expanded: int, packed: int) -> None:
     """Refuse a packed file that expands beyond what a log does."""
-    if expanded > max(SMALL, RATIO * packed):
+    if expanded > max(ALWAYS_ALLOWED, MAX_RATIO * packed):
         raise OffleashError(
-            f"{path} expands to more than {expanded / 2**30:.1f} GiB, over {RATIO} times its packed size. If it is a "
-            "log, unpack it yourself and give the unpacked file."
+            f"{path} expands to more than {expanded / 2**30:.1f} GiB, over {MAX_RATIO} times its packed size. If it is "
+            "a log, unpack it yourself and give the unpacked file."
         )
 
 
@@ -185,17 +192,17 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except NotImplementedError as error:
         raise OffleashError(f"{path}: {error}. Unpack it, or convert it: inspect log convert --to json.") from None
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         if "encrypted" in str(error):
             raise OffleashError(f"{path} is encrypted. Unpack it yourself and give the folder.") from None
-        raise OffleashError(f"{path}: the zip file is cut off or damaged ({error}). Copy it again.") from None
+        raise IncompleteFileError(f"{path}: the zip file is cut off or damaged ({error}). Copy it again.") from None
 
 
 # Pickles: loading one runs whatever code it holds. Trainers leave them beside their logs (slime, SkyRL), and the .pt
 # files of PyTorch are zip archives with a pickle inside.
 
 
-PROTOCOLS = tuple(bytes([0x80, number]) for number in range(2, 6))  # first bytes of a pickle since Python 2.3
+PICKLE_STARTS = tuple(bytes([0x80, number]) for number in range(2, 6))  # first bytes of a pickle since Python 2.3
 
 
 def refuse_pickle(path: Path) -> None:
@@ -203,7 +210,7 @@ def refuse_pickle(path: Path) -> None:
     try:
         with path.open("rb") as file:
             start = file.read(4)
-        if start.startswith(PROTOCOLS) or (start == ZIP and _holds_pickle(path)):
+        if start.startswith(PICKLE_STARTS) or (start == ZIP and _holds_pickle(path)):
             raise OffleashError(
                 f"{path} is a pickle, which is never loaded because it can run code. Load it where you trust it and "
                 'write one {"problem": ..., "text": ..., "verdict": ...} per line.'

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.archives import DOCUMENT, ZIP, on_disk, unzipping
+from offleash.files.archives import MAX_DOCUMENT, ZIP, IncompleteFileError, on_disk, unzipping
 from offleash.files.lines import (
     GZIP,
     LOG,
@@ -62,6 +62,10 @@ TAR = (257, b"ustar")  # where a tar archive says what it is
 LFS = b"version https://git-lfs.github.com/spec/v1"
 
 
+class LfsPointerError(IncompleteFileError):
+    """A file that Git LFS keeps elsewhere: what is there is a short text that names it."""
+
+
 def read_rows(path: Path, kind: FileKind, repairs: Repairs | None = None) -> Iterator[Row]:
     """The rows of a file, whatever its name says it is: JSONL, a JSON array or object, CSV or Parquet.
 
@@ -104,7 +108,7 @@ def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
     if not start:
         raise OffleashError(f"{path} is empty. {kind.empty}")
     if beginning.startswith(LFS):
-        raise OffleashError(f"{path} is a Git LFS pointer, not the file itself. Fetch it with: git lfs pull.")
+        raise LfsPointerError(f"{path} is a Git LFS pointer, not the file itself. Fetch it with: git lfs pull.")
     _refuse_tar(path, beginning)
     if start == PARQUET:
         return _parquet_head(path)
@@ -130,7 +134,9 @@ def _parquet_head(path: Path) -> Head:
     with path.open("rb") as file:
         file.seek(-len(PARQUET), 2)
         if file.read() != PARQUET:  # a Parquet file ends as it begins; polars would say something about a footer
-            raise OffleashError(f"{where}: the Parquet file is cut off or damaged: its end is missing. Copy it again.")
+            raise IncompleteFileError(
+                f"{where}: the Parquet file is cut off or damaged: its end is missing. Copy it again."
+            )
     with damage(where):
         first = pl.scan_parquet(path, glob=False).head(1).collect()
     if first.is_empty():
@@ -192,7 +198,7 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
     with unzipping(path) as archive, on_disk(path).open("rb") as file:
         for name in names:
             member = archive.getinfo(name)
-            if member.file_size > DOCUMENT:
+            if member.file_size > MAX_DOCUMENT:
                 raise OffleashError(
                     f"{path}: {name} expands to {member.file_size / 2**30:.1f} GiB, more than one sample takes. "
                     "Unpack the file and look at it."

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.archives import DOCUMENT, LINE, check_expansion
+from offleash.files.archives import MAX_DOCUMENT, MAX_LINE, IncompleteFileError, check_expansion
 from offleash.files.rows import Row, WrittenFloat, shown
 
 GZIP = b"\x1f\x8b"
@@ -141,8 +141,8 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
             # The entry may go on in the next block. Twice as many blocks each time: an entry of many megabytes is
             # parsed again a few times, not once per block.
             more = "".join(islice(blocks, wanted))
-            if len(text) - at + len(more) > DOCUMENT:
-                raise _too_long(path, f"row {number + 1}", DOCUMENT, kind) from None
+            if len(text) - at + len(more) > MAX_DOCUMENT:
+                raise _too_long(path, f"row {number + 1}", MAX_DOCUMENT, kind) from None
             if not more:
                 raise _not_json(f"{path}: row {number + 1} of the array", text[at:], error) from None
             text, at, wanted = text[at:] + more, 0, wanted * 2
@@ -160,8 +160,8 @@ def document(path: Path, kind: FileKind = LOG) -> object:
     for block in text_blocks(path, kind, Repairs()):
         blocks.append(block)
         size += len(block)
-        if size > DOCUMENT:
-            raise _too_long(path, "its JSON object", DOCUMENT, kind)
+        if size > MAX_DOCUMENT:
+            raise _too_long(path, "its JSON object", MAX_DOCUMENT, kind)
     text = "".join(blocks)
     del blocks
     try:
@@ -235,13 +235,13 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
         start = file.peek(4)[:4]  # type: ignore[attr-defined]
         if start.startswith(UTF16):
             with io.TextIOWrapper(file, encoding="utf-16", newline="\n") as text_file:
-                while text := text_file.read(BLOCK) + text_file.readline(LINE // 2):  # letters of two bytes
-                    yield _bounded(text, LINE // 2, path, kind)
+                while text := text_file.read(BLOCK) + text_file.readline(MAX_LINE // 2):  # letters of two bytes
+                    yield _bounded(text, MAX_LINE // 2, path, kind)
             return
         if start.startswith(UTF8_MARK):
             file.read(len(UTF8_MARK))
         number, size = 1, 0
-        while data := _bounded(file.read(BLOCK) + file.readline(LINE), LINE, path, kind, number):
+        while data := _bounded(file.read(BLOCK) + file.readline(MAX_LINE), MAX_LINE, path, kind, number):
             size += len(data)
             if packed is not None:
                 check_expansion(path, size, packed)
@@ -262,7 +262,7 @@ def _bounded(block: Text, bound: int, path: Path, kind: FileKind, number: int = 
     """A block whose last line is not longer than any line of a log."""
     if len(block) >= bound:
         row = number + (block.count("\n") if isinstance(block, str) else block.count(b"\n"))
-        raise _too_long(path, f"row {row}", LINE, kind)
+        raise _too_long(path, f"row {row}", MAX_LINE, kind)
     return block
 
 
@@ -274,7 +274,7 @@ def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise OffleashError(f"{path}: the gzip file is cut off or damaged ({error}). Copy it again.") from None
+        raise _cut_off(path, error) from None
     except UnicodeDecodeError as error:
         raise OffleashError(f"{path} starts like UTF-16 but is not ({error.reason}). Save it as UTF-8.") from None
     except (FileNotFoundError, NotADirectoryError):
@@ -282,7 +282,16 @@ def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
     except IsADirectoryError:
         raise OffleashError(f"{path} is a folder. Give {kind.what}, for example {path}/FILE.jsonl.") from None
     except OSError as error:
+        if error.errno is None:  # of bz2, not of the file system
+            raise _cut_off(path, error) from None
         raise OffleashError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _cut_off(path: Path, error: Exception) -> IncompleteFileError:
+    with path.open("rb") as file:
+        start = file.read(6)
+    kind = next((name for mark, name in PACKED_NAMES.items() if start.startswith(mark)), "compressed")
+    return IncompleteFileError(f"{path}: the {kind} file is cut off or damaged ({error}). Copy it again.")
 
 
 @contextmanager
@@ -290,7 +299,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], int | None]]:
     """The file's bytes, unpacked where its first ones say so, whatever its name; and its size if it is packed."""
     with path.open("rb") as file:
         start = file.peek(6)[:6]
-        unpack = next((opener for mark, opener in PACKED.items() if start.startswith(mark)), None)
+        unpack = next((opener for mark, opener in UNPACKERS.items() if start.startswith(mark)), None)
         if unpack is None:
             yield file, None
             return
@@ -309,12 +318,14 @@ def _zstandard(path: Path, file: IO[bytes]) -> io.RawIOBase:
     return reader
 
 
-# How compressed files begin, and what reads them as a stream.
-PACKED: dict[bytes, Callable[[Path, IO[bytes]], Any]] = {
+BZIP2, XZ, ZSTANDARD = b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"  # how compressed files begin
+PACKED_NAMES = {GZIP: "gzip", BZIP2: "bzip2", XZ: "xz", ZSTANDARD: "zstandard"}
+# What reads them as a stream.
+UNPACKERS: dict[bytes, Callable[[Path, IO[bytes]], Any]] = {
     GZIP: lambda path, file: gzip.GzipFile(fileobj=file),
-    b"BZh": lambda path, file: bz2.BZ2File(file),
-    b"\xfd7zXZ\x00": lambda path, file: lzma.LZMAFile(file),  # noqa: SIM115 - whoever takes it closes it
-    b"\x28\xb5\x2f\xfd": _zstandard,
+    BZIP2: lambda path, file: bz2.BZ2File(file),
+    XZ: lambda path, file: lzma.LZMAFile(file),  # noqa: SIM115 - whoever takes it closes it
+    ZSTANDARD: _zstandard,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.archives import LINE, on_disk
+from offleash.files.archives import MAX_LINE, IncompleteFileError, on_disk
 from offleash.files.lines import LOG, FileKind, Repairs, text_blocks, text_lines
 from offleash.files.rows import Row
 
@@ -74,7 +74,7 @@ def _separator(header: str) -> str:
 
 def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:
     """Records of the same width as the first one; `before` is the number of the record before these."""
-    csv.field_size_limit(LINE)  # a completion is often longer than the default limit of 128 kB
+    csv.field_size_limit(MAX_LINE)  # a completion is often longer than the default limit of 128 kB
     number = before
     try:
         for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), before + 1):
@@ -129,7 +129,9 @@ def damage(path: Path) -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise OffleashError(f"{path}: the Parquet file is cut off or damaged ({reason}). Copy it again.") from None
+        raise IncompleteFileError(
+            f"{path}: the Parquet file is cut off or damaged ({reason}). Copy it again."
+        ) from None
 
 
 def slices(path: Path, columns: Iterable[str] | None, size: int) -> Iterator[tuple[int, pl.DataFrame]]:

@@ -146,9 +146,8 @@ def imported_text(done: LogImport) -> str:
     ]
     missing = done.samples - done.verdicts
     if missing:
-        hint = f" ({done.unverified_hint.rstrip('.')})" if done.unverified_hint else ""
-        lines.append(f"  {missing:,} samples lack a verdict{hint}")
-        lines.append(f"  judge them with: offleash verify {done.folder} --verifier math (or another verifier)")
+        step = done.unverified_hint or f"Judge them: offleash verify {done.folder} --verifier NAME."
+        lines.append(f"  {missing:,} samples lack a verdict. {step}")
     lines += [f"  {note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in done.notes]
     return "\n".join(lines)
 
@@ -205,5 +204,17 @@ def _stays(argument: Argument, options: LoadOptions) -> bool:
         return True
     if options.format is not None:
         return options.format == COUNTS
-    kind = recognised(head_of(argument.paths[0]), options.options)
-    return kind is not None and kind.name == COUNTS
+    return all(name == COUNTS for name in _format_names(argument, options))
+
+
+def _format_names(argument: Argument, options: LoadOptions) -> Iterator[str]:
+    """The formats of the files of an argument; of a folder, those of its logs. What is no log is refused by reading."""
+    for path in argument.paths:
+        try:
+            kind = recognised(head_of(path), options.options)
+        except OffleashError:
+            if not argument.folder:
+                raise
+            continue
+        if kind is not None:
+            yield kind.name

@@ -18,7 +18,8 @@ from offleash.data.run_folder import is_run, open_run
 from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError, unknown
-from offleash.files.detect import head_of
+from offleash.files.archives import IncompleteFileError
+from offleash.files.detect import LfsPointerError, head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
 from offleash.loading.merge import FilePart, Gathered, gather, part_of, without_repeated
 from offleash.logs.format import Log, Options, Skip
@@ -28,13 +29,13 @@ from offleash.progress import Progress, silent
 
 # Formats written by a trainer, whose files are mostly of one step each.
 TRAINER_FORMATS = {"trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art"}
-# How to get verdicts for a log that has none, after the format's own hint.
-UNJUDGED = (
-    "`compare` judges them with --verifier NAME (for example --verifier math); for other commands, run offleash import "
-    "LOGS -o RUN, then offleash verify RUN. If a column holds verdicts, name it with --map verdict=COLUMN."
+# How to get verdicts for a log that has none, where its format has no better hint.
+NO_VERDICTS_HINT = (
+    "Judge them with `compare --verifier NAME`, or name the column of their verdicts with --map verdict=COLUMN."
 )
-FEW = 3  # notes of one kind that are shown one by one
-SHORT = 4096  # bytes: below, files of verdicts without texts can be equal by chance
+NOTES_PER_KIND = 3  # that are shown one by one; more are summarised
+SHORT_FILE = 4096  # bytes: below, files of verdicts without texts can be equal by chance
+NAMES_SHOWN = 5  # of files in a note
 
 
 RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see `load`
@@ -155,9 +156,8 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     """Every file of an argument, read. Files of a folder that are not logs are named in a note of the first log."""
     parts: list[FilePart] = []
     logs: list[Log] = []
-    log_paths = [path for path in argument.paths if not argument.folder or _is_log(path, options)]
-    logged = set(log_paths)
-    skipped = [path.name for path in argument.paths if path not in logged]
+    skipped = _not_logs(argument, options)
+    log_paths = [path for path in argument.paths if path not in skipped]
     opened = {path: open_log(path, options.options, options.format) for path in log_paths}
     repeats = _repeats(opened)
     repeat_notes = []
@@ -166,7 +166,7 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         if skip is None or skip.rows is not None:
             repeated = 0 if skip is None or skip.rows is None else skip.rows
             frames = _watched(log, path, progress, repeated)
-            parts.append(part_of(path, frames, log.ids, log.gold_guessed, repeated))
+            parts.append(part_of(path, frames, log.ids, log.gold_guessed, repeated, log.format))
             logs.append(log)
         if skip is not None:
             rows = skip.rows if skip.rows is not None else sum(frame.height for frame in log.frames)
@@ -177,10 +177,9 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     if (twice := _check_same_content(log_paths)) is not None:
         logs[0].notes.append(twice)
     if not parts:
-        shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-        raise OffleashError(f"No log of a known format in {argument.name!r}; found {shown}. See `offleash formats`.")
-    if skipped:
-        logs[0].notes.append(Note(f"files that are not logs were skipped: {', '.join(skipped[:5])}", len(skipped)))
+        raise _no_log(argument, skipped)
+    companions = {path for log in opened.values() for path in log.companions}
+    logs[0].notes += _skipped_notes({path: error for path, error in skipped.items() if path not in companions})
     if len({log.counts for log in logs}) > 1:
         raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Give them as two runs.")
     return parts, logs
@@ -227,7 +226,7 @@ def summarised(notes: Sequence[Note]) -> list[Note]:
         kinds.setdefault((re.sub(r"\d+", "0", about), note.left_out), []).append(note)
     out: list[Note] = []
     for same in kinds.values():
-        if len(same) <= FEW:
+        if len(same) <= NOTES_PER_KIND:
             out += same
             continue
         text = f"{same[0].text.rstrip('.')}; {len(same) - 1} more files have a note like this."
@@ -251,7 +250,7 @@ def _run(argument: Argument, gathered: Gathered, split: str | None, logs: Sequen
     name = argument.name if split is None else printable_name(split)
     problems, rows = gathered.problems[split], gathered.rows[split]
     verifier = next((log.verifier for log in logs if log.verifier), None)
-    hint = next((log.unverified_hint.rstrip(".") + ". " for log in logs if log.unverified_hint), "") + UNJUDGED
+    hint = next((log.unverified_hint for log in logs if log.unverified_hint), NO_VERDICTS_HINT)
     facts = merged_facts(logs, argument.paths)
     # Weights change between steps, so samples of several steps are not draws from one model.
     if len(logs) > 1 and split is None and {log.format for log in logs} & TRAINER_FORMATS:
@@ -316,12 +315,52 @@ def _watched(log: Log, path: Path, progress: Progress, repeated: int = 0) -> Ite
         yield frame
 
 
-def _is_log(path: Path, options: LoadOptions) -> bool:
-    """Whether a file of a folder is a log; READMEs and configurations beside logs are not, and no error."""
-    try:
-        return recognised(head_of(path), options.options) is not None
-    except OffleashError:
-        return False
+def _not_logs(argument: Argument, options: LoadOptions) -> dict[Path, OffleashError | None]:
+    """Files of a folder that are no logs, such as READMEs, each with the error it would give; None: unknown columns."""
+    skipped: dict[Path, OffleashError | None] = {}
+    for path in argument.paths if argument.folder else ():
+        try:
+            if recognised(head_of(path), options.options) is None:
+                skipped[path] = None
+        except OffleashError as error:
+            skipped[path] = error
+    return skipped
+
+
+def _no_log(argument: Argument, skipped: Mapping[Path, OffleashError | None]) -> OffleashError:
+    """The refusal of a folder without any log: what is missing of those that may be some, else what there is."""
+    incomplete = [error for error in skipped.values() if isinstance(error, IncompleteFileError)]
+    if incomplete:
+        return OffleashError(f"{argument.name!r} has {_files(len(incomplete))} that cannot be read. {incomplete[0]}")
+    return OffleashError(
+        f"No log of a known format in {argument.name!r}; found {_names(list(skipped))}. See `offleash formats`."
+    )
+
+
+def _skipped_notes(skipped: Mapping[Path, OffleashError | None]) -> list[Note]:
+    """What of a folder was not read. A file that is not all there may be a log, whose samples are then missing."""
+    pointers = [path for path, error in skipped.items() if isinstance(error, LfsPointerError)]
+    damaged = [path for path, error in skipped.items() if isinstance(error, IncompleteFileError)]
+    damaged = [path for path in damaged if path not in pointers]
+    others = [path for path in skipped if path not in pointers and path not in damaged]
+    notes = []
+    for kind, paths, step in (
+        ("Git LFS pointers", pointers, "fetch with git lfs pull"),
+        ("cut off or damaged", damaged, "copy again"),
+    ):
+        if paths:
+            notes.append(Note(f"{_files(len(paths))} skipped as {kind} ({_names(paths)}): {step}", warning=True))
+    if others:
+        notes.append(Note(f"files that are not logs were skipped: {_names(others)}", len(others)))
+    return notes
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths[:NAMES_SHOWN]) + (", ..." if len(paths) > NAMES_SHOWN else "")
 
 
 def _check_same_content(paths: Sequence[Path]) -> Note | None:
@@ -337,7 +376,7 @@ def _check_same_content(paths: Sequence[Path]) -> Note | None:
         other = seen.setdefault(key, path)
         if other is path or path.read_bytes() != other.read_bytes():
             continue
-        if key[0] < SHORT:
+        if key[0] < SHORT_FILE:
             return Note(f"{path.name} and {other.name} have the same content: leave one out unless this is intended")
         raise OffleashError(
             f"{path} and {other} have the same content, so their samples would be counted twice. Leave one out."

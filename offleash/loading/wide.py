@@ -66,7 +66,12 @@ def _check(runs: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def wide_runs(
-    inputs: Sequence[RunInput], options: LoadOptions, scratch: Scratch, progress: Progress = silent
+    inputs: Sequence[RunInput],
+    options: LoadOptions,
+    scratch: Scratch,
+    progress: Progress = silent,
+    *,
+    judged: bool = False,
 ) -> WideRuns:
     """The runs of a wide table.
 
@@ -75,6 +80,7 @@ def wide_runs(
         options: As the user gave them, with runs in front of the names of --map.
         scratch: Where samples with texts are copied to, so that they can be judged and shown.
         progress: Called with a line per frame read.
+        judged: The samples will be judged (--verifier): by their extracted answers where --map names these.
     """
     by_run = columns_by_run(options.options.columns)
     if options.options.split_by is not None:
@@ -87,9 +93,11 @@ def wide_runs(
         source = sources[run]
         taken = tuple(sorted(others - set(columns.values()))) if len(inputs) == 1 else ()
         own = replace(options, options=replace(options.options, columns=columns, taken=taken))
-        if "text" in columns and isinstance(source, str | Path):
+        mapped_answer = bool(columns.get("answer"))
+        if ("text" in columns or (judged and mapped_answer)) and isinstance(source, str | Path):
             with_texts = replace(own, options=replace(own.options, texts=True))
-            done = import_logs(str(source), scratch.path / f"wide{number}", with_texts, progress)
+            folder = scratch.path / f"wide{number}"
+            done = import_logs(str(source), folder, with_texts, progress, answers=judged and mapped_answer)
             out.append(f"{run}={done.folder}")
             notes[run] = done.notes
             continue

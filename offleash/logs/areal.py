@@ -60,4 +60,4 @@ def _written(row: Row) -> str | None:
     return "\n\n".join(texts) if texts else row.text("completion")
 
 
-FORMAT = Format("areal", "AReaL rollout dumps", recognise, read, ("rollout/10/128.jsonl",))
+FORMAT = Format("areal", "AReaL rollout dumps", recognise, read, ("rollout/10/128.jsonl",), columns=(KEYS,))

@@ -88,4 +88,4 @@ def _parsed(row: Row, name: str) -> Mapping[str, object]:
         row.wrong(f"{name!r} is not JSON")
 
 
-FORMAT = Format("art", "ART trajectories", recognise, read, ("trajectories/train/0010.parquet",))
+FORMAT = Format("art", "ART trajectories", recognise, read, ("trajectories/train/0010.parquet",), columns=(KEYS,))

@@ -63,4 +63,5 @@ FORMAT = Format(
     recognise,
     read,
     ("samples_eval_results.json",),
+    columns=({"eval"},),
 )

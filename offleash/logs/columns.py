@@ -72,7 +72,15 @@ def count_columns(head: Head, options: Options) -> dict[str, str]:
     chosen = _chosen(COUNT_COLUMNS, head, options, COUNT_ROLES)
     if not {"problem", "question"} & {*chosen, *options.columns}:
         _take_last_id(chosen, head, options)
+    # a text stands for a problem; an id that the user has left unread under one name is not read under another
+    if "problem" not in chosen and "question" in chosen and _is_id(value_at(head.first, chosen["question"])):
+        del chosen["question"]
     return chosen
+
+
+def has_counts(chosen: Mapping[str, str]) -> bool:
+    """Whether the columns of a table are those of counts: a problem, by its id or text, and two numbers."""
+    return {"n", "c"} <= chosen.keys() and bool({"problem", "question"} & chosen.keys())
 
 
 def ids_of(chosen: Mapping[str, str], options: Options) -> Ids:

@@ -17,13 +17,13 @@ from offleash.files.columns import SAMPLE_COLUMNS, value_at
 from offleash.files.detect import Container, Head, rows_of
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, shown, text_of, whole_of
-from offleash.logs.columns import COUNT_ROLES, NUMBER_OR_SAMPLES, count_columns, ids_of, mapping_note
+from offleash.logs.columns import COUNT_ROLES, NUMBER_OR_SAMPLES, count_columns, has_counts, ids_of, mapping_note
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, replace_surrogates
 
 CHUNK = 20_000  # rows per frame
 
-Place = tuple[str | None, str | None, str]  # split, benchmark, problem
+CountedProblem = tuple[str | None, ...]  # split, benchmark, problem; gold and contents where its text is its id
 
 
 def recognise(head: Head) -> bool:
@@ -31,7 +31,7 @@ def recognise(head: Head) -> bool:
     if head.container is Container.ZIP:
         return False
     chosen = count_columns(head, Options())
-    if not {"problem", "n", "c"} <= chosen.keys():
+    if not has_counts(chosen):
         return False
     if "." in chosen["n"] or "." in chosen["c"]:  # a field of a sample or of its marks, unless the user says otherwise
         return False
@@ -48,7 +48,7 @@ def recognise(head: Head) -> bool:
 
 def _numbers_samples(head: Head, chosen: dict[str, str]) -> bool:
     rows = [row.values for row in islice(rows_of(head, LOG, Repairs()), 2)]
-    problems = [text_of(values.get(chosen["problem"])) for values in rows]
+    problems = [text_of(values.get(chosen.get("problem", chosen.get("question", "")))) for values in rows]
     counts = [(whole_of(values.get(chosen["n"])) or 0, whole_of(values.get(chosen["c"])) or 0) for values in rows]
     return len(set(problems)) < len(problems) or any(c > n for n, c in counts)
 
@@ -59,7 +59,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_split(head, options)
     chosen = count_columns(head, options)
     for name, meaning in (("problem", "the problem"), ("n", "samples drawn"), ("c", "correct samples")):
-        if name not in chosen:
+        if name not in chosen and not (name == "problem" and "question" in chosen):
             raise OffleashError(
                 f"{path}: no column for {meaning} ({name}). Columns: {', '.join(head.columns[:40])}. "
                 f"Give it with --map {name}=COLUMN."
@@ -74,7 +74,7 @@ def _frames(log: Log, head: Head, options: Options, chosen: dict[str, str]) -> I
     repairs = Repairs()
     source = rows_of(head, LOG, repairs)
     columns: dict[str, list[object]] = {name: [] for name in COUNTS}
-    seen: dict[Place, int] = {}
+    seen: dict[CountedProblem, int] = {}
     for row in source:
         for name, value in _counts(row, options, chosen, seen).items():
             columns[name].append(value)
@@ -96,7 +96,7 @@ def _frame(columns: dict[str, list[object]], log: Log) -> pl.DataFrame:
         return pl.DataFrame(columns, schema=COUNTS)
 
 
-def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place, int]) -> dict[str, object]:
+def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[CountedProblem, int]) -> dict[str, object]:
     """A row of the table; `seen` remembers where each problem was counted."""
     columns = [*chosen.values(), *([options.split_by] if options.split_by else [])]
     row = Row(row.path, row.number, {column: value_at(row.values, column) for column in columns})
@@ -107,8 +107,10 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
     split = row.text(options.split_by) if options.split_by else None
     if options.split_by and split is None:
         row.wrong(f"it has no {options.split_by!r} to split by")
-    problem = row.problem(chosen["problem"], question=text("question"))
-    key = (split, text("benchmark"), problem)
+    problem = row.problem(*filter(None, [chosen.get("problem")]), question=text("question"))
+    contents = content_hashes(**{name: row.values[chosen[name]] for name in HASHED if name in chosen})
+    # a text stands for a problem only together with what else tells two problems apart
+    key = (split, text("benchmark"), problem, *(() if "problem" in chosen else (text("gold"), contents)))
     if key in seen:
         row.wrong(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
     seen[key] = row.number
@@ -122,7 +124,7 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Place
         "benchmark": text("benchmark"),
         "guess": row.number_of(chosen["guess"]) if "guess" in chosen else None,
         "identity": text("identity"),
-        "contents": content_hashes(**{name: row.values[chosen[name]] for name in HASHED if name in chosen}),
+        "contents": contents,
         "n": n,
         "c": c,
         "split": split,

@@ -16,7 +16,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head
 from offleash.files.lines import document
-from offleash.files.rows import Row, fields_of, shown
+from offleash.files.rows import Row, fields_of, shown, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted, row_log
 from offleash.logs.human_eval import benchmark_of
@@ -25,10 +25,9 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "solution"}
 KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
 TESTS = ("base", "plus")
-HINT = (
-    "These samples have not been evaluated: run evalplus.evaluate and read its eval_results.json; or import them "
-    "and run `offleash verify RUN --problems humaneval`, which has the base tests."
-)
+HINT = "They have not been evaluated: run {tool}.evaluate and read its eval_results.json"
+# Our own sets have the base tests of these; by the first part of a task's id.
+PROBLEM_SETS = {"HumanEval": "humaneval", "Mbpp": "mbpp"}
 
 
 def recognise(head: Head) -> bool:
@@ -46,7 +45,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     """Samples without verdicts, or results by the tests of --filter (default: plus where they were run)."""
     if "eval" not in head.columns:
         log = row_log("evalplus", head, options, _sample, None)
-        log.unverified_hint = HINT
+        log.unverified_hint = _hint(text_of(head.first.get("task_id")) or "")
         return log
     check_maps("evalplus", options, ())
     if options.split_by is not None:
@@ -65,6 +64,16 @@ def read(path: Path, head: Head, options: Options) -> Log:
     if plus:
         log.notes.append(Note(f"{path.name}: verdicts are those of the {tests} tests (--filter base or plus)."))
     return log
+
+
+def _hint(task: str) -> str:
+    """How to get verdicts: by the tool whose tasks these are, or by our own copy of its tests."""
+    benchmark = task.partition("/")[0]
+    hint = HINT.format(tool="bigcodebench" if benchmark == "BigCodeBench" else "evalplus")
+    if benchmark not in PROBLEM_SETS:
+        return f"{hint}."
+    tests = f"`compare --verifier program --problems {PROBLEM_SETS[benchmark]}`"
+    return f"{hint}, or run their base tests with {tests}."
 
 
 def sample_rows(path: Path) -> Iterator[Row]:
@@ -131,4 +140,5 @@ FORMAT = Format(
     recognise,
     read,
     ("samples.jsonl", "samples_eval_results.json"),
+    columns=(KEYS, {"eval", "hash"}),
 )

@@ -30,7 +30,7 @@ True
 A new format is one file with its `FORMAT` and one line in `FORMATS` (logs/registry.py); docs/extending.md has the test.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -76,6 +76,7 @@ class Log:
     notes: list[Note] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)  # model, tool version, decoding: what the log says about itself
     unverified_hint: str = ""  # next step where samples have no verdict
+    companions: list[Path] = field(default_factory=list)  # other files that it was read with: verdicts in a folder
     ids: Ids = Ids.PROBLEM
     gold_guessed: bool = False  # the golds are those of a column that may also hold the model's answers
 
@@ -99,6 +100,7 @@ class Format:
             false for every other format, because the first that says yes reads the file.
         read: From path, head and options to the log. Errors that a user can fix are `OffleashError` with the row.
         examples: File names as the tool writes them.
+        columns: The columns by which its files are known, a set for each kind of them; for messages.
         skip: From the files of one run that are of this format, in their order, to what must not be counted in some of
             them: trainers log a batch again, or a selection of it in a second file.
     """
@@ -109,6 +111,7 @@ class Format:
     read: Callable[[Path, Head, Options], Log]
     examples: Sequence[str] = ()
     skip: Callable[[Sequence[Path]], Mapping[Path, Skip]] | None = None
+    columns: Sequence[Collection[str]] = ()
 
 
 class Entry(NamedTuple):

@@ -45,7 +45,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_maps("generic", options, SAMPLE_ROLES)
     check_split(head, options)
     chosen = sample_columns(head, options)
-    _check(head, chosen)
+    _check(head, chosen, options)
     frames = {Container.CSV: csv_frames, Container.PARQUET: parquet_frames}.get(head.container, _row_frames)
     log = Log("generic", None, iter(()))
     log.frames = frames(log, head, options, chosen)
@@ -57,13 +57,13 @@ def read(path: Path, head: Head, options: Options) -> Log:
     return log
 
 
-def _check(head: Head, chosen: Mapping[str, str]) -> None:
+def _check(head: Head, chosen: Mapping[str, str], options: Options) -> None:
     if "problem" not in chosen and "question" not in chosen:
         raise OffleashError(
             f"{head.path}: no column identifies the problem. Columns: {', '.join(head.columns[:40])}. "
             "Give it with --map problem=COLUMN (an id) or --map question=COLUMN (its text)."
         )
-    if "text" not in chosen and "verdict" not in chosen:
+    if not chosen.keys() & {"text", "verdict"} and not options.columns.get("answer"):
         raise OffleashError(
             f"{head.path}: no column holds samples or verdicts. Columns: {', '.join(head.columns[:40])}. "
             "Give them with --map text=COLUMN or --map verdict=COLUMN."

@@ -31,6 +31,16 @@ from offleash.logs.own_verdicts import VerdictReader
 
 STATES, STATS, PREDICTIONS = "scenario_state.json", "per_instance_stats.json", "display_predictions.json"
 # Metrics that are verdicts, the most specific first: an exact match of a chain of thought is always wrong.
+# Other files of a run folder, which are read for the verdicts or say the same in another form.
+COMPANIONS = (
+    STATS,
+    PREDICTIONS,
+    "display_requests.json",
+    "instances.json",
+    "run_spec.json",
+    "scenario.json",
+    "stats.json",
+)
 METRICS = (
     "chain_of_thought_correctness",
     "math_equiv_chain_of_thought",
@@ -83,6 +93,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     )
     log.frames = converted(log, rows, path, options, run.state if whole else run.prediction, run.notes)
     log.unverified_hint = "" if metric else HINT
+    log.companions = [path.with_name(name) for name in COMPANIONS]
     return log
 
 
@@ -291,4 +302,11 @@ def _facts(adapter: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-FORMAT = Format("helm", "HELM scenario_state.json and its metrics", recognise, read, (STATES, PREDICTIONS))
+FORMAT = Format(
+    "helm",
+    "HELM scenario_state.json and its metrics",
+    recognise,
+    read,
+    (STATES, PREDICTIONS),
+    columns=({"adapter_spec", "request_states"}, {"instance_id", "train_trial_index", "stats"}),
+)

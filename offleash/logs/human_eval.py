@@ -16,8 +16,8 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "completion"}
 KNOWN = KEYS | {"result", "passed", "completion_id"}
 HINT = (
-    "These samples have not been evaluated: import them and run `offleash verify RUN --problems humaneval`, or run "
-    "evaluate_functional_correctness and read its _results.jsonl."
+    "They have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run their tests "
+    "with `compare --verifier program --problems humaneval`."
 )
 
 
@@ -60,4 +60,5 @@ FORMAT = Format(
     recognise,
     read,
     ("samples.jsonl", "samples.jsonl_results.jsonl"),
+    columns=(KEYS,),
 )

@@ -229,4 +229,11 @@ def _facts(header: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-FORMAT = Format("inspect", "Inspect logs, .eval and .json", recognise, read, ("task_id.eval", "task_id.json"))
+FORMAT = Format(
+    "inspect",
+    "Inspect logs, .eval and .json",
+    recognise,
+    read,
+    ("task_id.eval", "task_id.json"),
+    columns=({"version", "status", "eval", "samples"}, {HEADER}),
+)

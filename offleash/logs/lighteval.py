@@ -26,9 +26,8 @@ from offleash.logs.own_verdicts import VerdictReader
 NEW = {"doc", "model_response", "metric"}
 OLD = {"full_prompt", "example", "predictions", "metrics"}
 HINT = (
-    "lighteval scores each document, not each of its samples: judge them with --verifier math; "
-    "or run it with one sample under several seeds and merge the "
-    "files, as in `offleash compare 'base/**/details_*.parquet' 'rl/**/details_*.parquet'`."
+    "lighteval scores each document, not each of its samples: judge them with `compare --verifier NAME`, or run it "
+    "with one sample under several seeds and give the files together ('base/**/details_*.parquet')."
 )
 
 
@@ -177,5 +176,10 @@ def _old(row: Row) -> Entry:
 
 
 FORMAT = Format(
-    "lighteval", "lighteval --save-details", recognise, read, ("details_gsm8k|0_2026-01-31T12-00-00.parquet",)
+    "lighteval",
+    "lighteval --save-details",
+    recognise,
+    read,
+    ("details_gsm8k|0_2026-01-31T12-00-00.parquet",),
+    columns=(NEW, OLD),
 )

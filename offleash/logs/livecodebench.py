@@ -16,8 +16,8 @@ from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"question_id", "output_list", "code_list"}
 HINT = (
-    "This output has not been evaluated: import it and run `offleash verify RUN --problems livecodebench_v6`, or "
-    "run lcb_runner with --evaluate and read its _eval_all.json."
+    "They have not been evaluated: run lcb_runner with --evaluate and read its _eval_all.json, or run their tests with "
+    "`compare --verifier program --problems livecodebench_v6`."
 )
 
 
@@ -58,4 +58,5 @@ FORMAT = Format(
     recognise,
     read,
     ("Scenario.codegeneration_10_0.2_eval_all.json",),
+    columns=(KEYS,),
 )

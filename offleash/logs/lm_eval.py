@@ -45,9 +45,8 @@ OTHER = KEYS | {
 QUESTIONS = ("question", "problem", "query", "prompt", "input", "problem_statement", "instruction", "text", "ctx")
 CHOICES = ("choices", "options", "endings", "answer_choices")
 HINT = (
-    "lm-eval scores each document, not each of its repeats: judge them with --verifier math; "
-    "or run it with `repeats: 1` under several --seed and merge the "
-    "files, as in `offleash compare 'base/samples_TASK_*.jsonl' 'rl/samples_TASK_*.jsonl'`."
+    "lm-eval scores each document, not each of its repeats: judge them with `compare --verifier NAME`, or run it with "
+    "`repeats: 1` under several --seed and give the files together ('base/samples_TASK_*.jsonl')."
 )
 
 
@@ -211,5 +210,10 @@ def _decoding(values: Mapping[str, object]) -> str:
 
 
 FORMAT = Format(
-    "lm_eval", "lm-evaluation-harness --log_samples", recognise, read, ("samples_gsm8k_2026-01-31T12-00-00.jsonl",)
+    "lm_eval",
+    "lm-evaluation-harness --log_samples",
+    recognise,
+    read,
+    ("samples_gsm8k_2026-01-31T12-00-00.jsonl",),
+    columns=(KEYS,),
 )

@@ -113,4 +113,4 @@ def _facts(response: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-FORMAT = Format("nemo_gym", "NeMo Gym rollouts", recognise, read, ("rollouts.jsonl",))
+FORMAT = Format("nemo_gym", "NeMo Gym rollouts", recognise, read, ("rollouts.jsonl",), columns=(KEYS | {TASK},))

@@ -106,4 +106,5 @@ FORMAT = Format(
     recognise,
     read,
     ("train_data_step10.jsonl", "val_data_step10.jsonl"),
+    columns=(KEYS,),
 )

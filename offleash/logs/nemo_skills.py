@@ -83,4 +83,11 @@ def _verdict(row: Row, judge: VerdictReader, mark: str) -> str | None:
     return judge.mark(value, row.number)[0]
 
 
-FORMAT = Format("nemo_skills", "NeMo-Skills evaluation outputs", recognise, read, ("output-rs0.jsonl",))
+FORMAT = Format(
+    "nemo_skills",
+    "NeMo-Skills evaluation outputs",
+    recognise,
+    read,
+    ("output-rs0.jsonl",),
+    columns=(KEYS | {"predicted_answer"},),
+)

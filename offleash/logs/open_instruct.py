@@ -61,5 +61,10 @@ def _name(dataset: object) -> str | None:
 
 
 FORMAT = Format(
-    "open_instruct", "open-instruct rollouts (save_traces)", recognise, read, ("grpo_rollouts_000000.jsonl",)
+    "open_instruct",
+    "open-instruct rollouts (save_traces)",
+    recognise,
+    read,
+    ("grpo_rollouts_000000.jsonl",),
+    columns=(KEYS,),
 )

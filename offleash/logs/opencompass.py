@@ -71,7 +71,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     else:
         rows = [Row(path, number, detail) for number, detail in enumerate(details, 1)]
         part = _Dataset(path, details, mark, 0, len(rows))
-    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()))
+    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()), companions=beside)
     if path.parent.parent.name in ("predictions", "results"):
         log.facts["model"] = path.parent.name
     log.frames = converted(log, rows, path, options, part.prediction if predicted else part.detail)

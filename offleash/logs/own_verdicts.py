@@ -136,6 +136,11 @@ class VerdictReader:
 
     def not_a_mark(self, value: object, row: int) -> OffleashError:
         """The refusal of a value that is not a verdict in any log we know."""
+        if isinstance(value, str) and value.strip().startswith("["):
+            return OffleashError(
+                f"{self.path}: row {row}: the verdict is {shown(value)}, a list as text. Save the table as JSONL or "
+                "Parquet, which hold lists, or write one sample per row."
+            )
         return OffleashError(
             f"{self.path}: row {row}: the verdict is {shown(value)}. It must be true or false, 0 or 1, a score, or a "
             f"word such as correct, incorrect, passed, failed. --map verdict=NAME reads it from another column."

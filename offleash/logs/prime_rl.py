@@ -139,4 +139,6 @@ def _environment(row: Row) -> str | None:
     return text_of(env.get("id", env.get("name", row.fields("info").get("env_name"))))
 
 
-FORMAT = Format("prime_rl", "prime-rl rollouts (traces.jsonl)", recognise, read, ("traces.jsonl",), skip)
+FORMAT = Format(
+    "prime_rl", "prime-rl rollouts (traces.jsonl)", recognise, read, ("traces.jsonl",), skip, columns=(TRACES, TRACE)
+)

@@ -58,4 +58,5 @@ FORMAT = Format(
     recognise,
     read,
     ("test_qwen25-math-cot_-1_seed0_t0.6.jsonl",),
+    columns=(KEYS,),
 )

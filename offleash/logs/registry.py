@@ -7,8 +7,9 @@ from pathlib import Path
 from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.archives import refuse_pickle
+from offleash.files.columns import normal_name
 from offleash.files.detect import Container, Head, head_of
-from offleash.logs.columns import count_columns
+from offleash.logs.columns import count_columns, has_counts
 from offleash.logs.format import Format, Log, Options
 
 JSONL, JSON, PARQUET, CSV, ZIP = Container
@@ -118,8 +119,7 @@ def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
     match = next((FORMATS[name] for name in TABLES if FORMATS[name].recognise(head)), None)
     if match is not None or not options.columns:
         return match, head
-    counted = {"problem", "n", "c"} <= count_columns(head, options).keys()
-    return FORMATS["counts" if counted else "generic"], head
+    return FORMATS["counts" if has_counts(count_columns(head, options)) else "generic"], head
 
 
 def _rows_inside(head: Head, options: Options) -> Head:
@@ -132,19 +132,33 @@ def _rows_inside(head: Head, options: Options) -> Head:
 
 
 def _unrecognised(head: Head) -> OffleashError:
-    what = "names" if head.container is Container.ZIP else "columns"
+    if not head.columns:
+        return OffleashError(f"{head.path}: row 1 is empty, so nothing says what it holds. Is it a log of samples?")
+    if head.container is Container.ZIP:
+        return OffleashError(f"{head.path} is a zip archive of no known log. Unpack it and give the folder.")
     shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
     return OffleashError(
-        f"{head.path} is {head.container.value} with the {what} {shown or '(none)'} in row 1; no known format has "
-        f"these. Closest: {', '.join(_nearest(head))}. Name the columns with --map problem=COLUMN "
-        "--map verdict=COLUMN, force a format with --log-format NAME, or see `offleash formats`."
+        f"{head.path} ({head.container.value}) has the columns {shown}, which are of no known format; "
+        f"{_nearest(head)}. Name the columns with --map problem=COLUMN --map verdict=COLUMN (or text=COLUMN)."
     )
 
 
-def _nearest(head: Head) -> list[str]:
-    """Formats kept in the same kind of file."""
-    kinds = {Container.JSONL: ".jsonl", Container.JSON: ".json", Container.ZIP: ".eval"}
-    ending = kinds.get(head.container, f".{head.container.value}")
-    return [kind.name for kind in FORMATS.values() if any(name.endswith(ending) for name in kind.examples)] or [
-        "generic"
+def _nearest(head: Head) -> str:
+    """The two formats of such files of which the largest share of columns is there, each with those that are not."""
+    there = {normal_name(name) for name in head.columns}
+    shares = []
+    for kind in FORMATS.kept_in(head.container):
+        for columns in kind.columns:
+            missing = [name for name in sorted(columns) if normal_name(name) not in there]
+            shares.append((len(missing) / len(columns), len(missing), kind.name, missing))
+    nearest: dict[str, list[str]] = {}
+    for share, _, name, missing in sorted(shares):
+        if share < 1:
+            nearest.setdefault(name, missing)
+    if not nearest:
+        return "a table needs a problem, and a text or a verdict for each sample"
+    texts = [
+        f"{name} (no {', '.join(missing)})" if missing else f"{name} (other values)"
+        for name, missing in list(nearest.items())[:2]
     ]
+    return f"closest: {', '.join(texts)}"

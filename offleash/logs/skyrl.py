@@ -71,4 +71,11 @@ def _gold(extras: Mapping[str, object]) -> str | None:
     return text_of(first_of(rewarded, ("ground_truth",)) or first_of(extras, GOLD))
 
 
-FORMAT = Format("skyrl", "SkyRL evaluation dumps", recognise, read, ("dumped_evals/global_step_10_evals/aime.jsonl",))
+FORMAT = Format(
+    "skyrl",
+    "SkyRL evaluation dumps",
+    recognise,
+    read,
+    ("dumped_evals/global_step_10_evals/aime.jsonl",),
+    columns=(KEYS,),
+)

@@ -128,4 +128,11 @@ def _entry(row: Row, judge: VerdictReader, reward: str) -> Entry:
     )
 
 
-FORMAT = Format("swift", "ms-swift GRPO completions (log_completions)", recognise, read, ("completions.jsonl",))
+FORMAT = Format(
+    "swift",
+    "ms-swift GRPO completions (log_completions)",
+    recognise,
+    read,
+    ("completions.jsonl",),
+    columns=({"step", "prompt", "completion"},),
+)

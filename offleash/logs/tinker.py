@@ -94,4 +94,5 @@ FORMAT = Format(
     recognise,
     read,
     ("iteration_000010/eval_test_rollout_summaries.jsonl",),
+    columns=(KEYS,),
 )

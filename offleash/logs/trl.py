@@ -20,6 +20,7 @@ import polars as pl
 from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
+from offleash.files.archives import on_disk
 from offleash.files.detect import Container, Head
 from offleash.files.tabular import damage
 from offleash.logs.format import Format, Log, Options, Skip
@@ -68,7 +69,7 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
     for path in paths:
         try:
             with damage(path):
-                rows = pl.read_parquet(path, glob=False)
+                rows = pl.read_parquet(on_disk(path), glob=False)
         except OffleashError:  # said again, with the same words, when it is read
             before = None
             continue
@@ -83,7 +84,7 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
 def _reward(head: Head, options: Options) -> str:
     """The reward that says whether a sample is correct."""
     with damage(head.path):
-        schema = pl.scan_parquet(head.path, glob=False).collect_schema()
+        schema = pl.scan_parquet(on_disk(head.path), glob=False).collect_schema()
     other = KEYS | {name for name in schema if name.lower() in (*GOLD, *IMAGES, *MARKERS)}
     rewards = [name for name, kind in schema.items() if name not in other and (kind.is_numeric() or kind == pl.Boolean)]
     return choose_reward(rewards, head, options)
@@ -94,7 +95,9 @@ def _with_images(frames: Iterator[pl.DataFrame], path: Path, column: str) -> Ite
     for frame in frames:
         first, last = int(frame["row"][0]), int(frame["row"][-1])  # rows of Parquet are in order, one sample each
         with damage(path):
-            images = pl.scan_parquet(path, glob=False).select(column).slice(first - 1, last - first + 1).collect()
+            images = (
+                pl.scan_parquet(on_disk(path), glob=False).select(column).slice(first - 1, last - first + 1).collect()
+            )
         hashes = [content_hashes(images=value) for value in images[column].to_list()]
         table: Mapping[str, object] = {"row": range(first, last + 1), "contents": hashes}
         contents = pl.DataFrame(table, schema={"row": frame.schema["row"], "contents": pl.String})
@@ -106,7 +109,12 @@ def _steps(path: Path, options: Options) -> list[Note]:
     if options.split_by == "step":
         return []
     with damage(path):
-        steps = pl.scan_parquet(path, glob=False).select(pl.col("step").unique().sort()).collect()["step"].to_list()
+        steps = (
+            pl.scan_parquet(on_disk(path), glob=False)
+            .select(pl.col("step").unique().sort())
+            .collect()["step"]
+            .to_list()
+        )
     if len(steps) < 2:
         return [Note(f"{path.name}: samples of training step {steps[0]}.")]
     what = f"samples of {len(steps)} training steps, {steps[0]} to {steps[-1]}, are drawn from different weights"
@@ -119,7 +127,9 @@ def _marked(path: Path, head: Head, options: Options) -> list[Note]:
     if marker is None or options.split_by == marker:
         return []
     with damage(path):
-        values = pl.scan_parquet(path, glob=False).select(pl.col(marker).cast(pl.String, strict=False)).collect()
+        values = (
+            pl.scan_parquet(on_disk(path), glob=False).select(pl.col(marker).cast(pl.String, strict=False)).collect()
+        )
     names = sorted(values[marker].drop_nulls().unique().to_list())
     if len(names) < 2:
         return []
@@ -128,5 +138,11 @@ def _marked(path: Path, head: Head, options: Options) -> list[Note]:
 
 
 FORMAT = Format(
-    "trl", "TRL GRPO completions (log_completions=True)", recognise, read, ("completions_00010.parquet",), skip
+    "trl",
+    "TRL GRPO completions (log_completions=True)",
+    recognise,
+    read,
+    ("completions_00010.parquet",),
+    skip,
+    columns=(KEYS,),
 )

@@ -176,4 +176,11 @@ def trace_facts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-FORMAT = Format("verifiers", "verifiers rollouts", recognise, read, ("results.jsonl", "traces.jsonl"))
+FORMAT = Format(
+    "verifiers",
+    "verifiers rollouts",
+    recognise,
+    read,
+    ("results.jsonl", "traces.jsonl"),
+    columns=(RESULTS | {"example_id"}, TRACES),
+)

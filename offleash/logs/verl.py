@@ -63,4 +63,4 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
     )
 
 
-FORMAT = Format("verl", "verl rollout and validation dumps", recognise, read, ("100.jsonl",))
+FORMAT = Format("verl", "verl rollout and validation dumps", recognise, read, ("100.jsonl",), columns=(KEYS,))

@@ -13,7 +13,7 @@ from offleash.files.detect import Container, Head
 from offleash.files.nested import KEY, RowsPlace, described, place_at, places, rows_head
 from offleash.files.rows import whole_of
 from offleash.logs import counts
-from offleash.logs.columns import count_columns, sample_columns
+from offleash.logs.columns import count_columns, has_counts, sample_columns
 from offleash.logs.format import Options
 from offleash.logs.own_verdicts import WORDS
 
@@ -50,7 +50,7 @@ def table_kind(head: Head, options: Options) -> str | None:
     """counts or generic, where the columns of a table are those of one, by their names or as the user mapped them."""
     try:
         if {"n", "c"} & options.columns.keys():
-            return "counts" if {"problem", "n", "c"} <= count_columns(head, options).keys() else None
+            return "counts" if has_counts(count_columns(head, options)) else None
         if counts.recognise(head):
             return "counts"
         chosen = sample_columns(head, options)

@@ -153,7 +153,7 @@ def test_an_archive_without_logs_says_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_what_expands_too_far_is_refused_by_its_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "SMALL", 1 << 20)
+    monkeypatch.setattr(archives, "ALWAYS_ALLOWED", 1 << 20)
     blank = b'{"problem_id": "a", "response": "x", "correct": true}\n' + b"\n" * (8 << 20)
     packed = tmp_path / "log.jsonl.gz"
     packed.write_bytes(gzip.compress(blank))
@@ -208,3 +208,76 @@ def test_a_line_of_gigabytes_is_refused_in_bounded_memory(start: bytes, tmp_path
     said, memory = peak(path)
     assert "is longer than 256 MiB" in said
     assert memory < 1400
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 12345\n"
+
+
+def folder_of(path: Path, files: dict[str, bytes | str]) -> Path:
+    path.mkdir()
+    for name, data in files.items():
+        (path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def test_logs_of_a_folder_that_are_not_all_there_are_warned_about(tmp_path: Path) -> None:
+    good = text(rows(0, 6))
+    files: dict[str, bytes | str] = {
+        "README.md": "# samples",
+        "seed0.jsonl": good,
+        "seed1.jsonl": POINTER,
+        "seed2.jsonl": POINTER,
+        "seed3.parquet": parquet(rows(3, 4))[:-20],
+    }
+    document = ol.compare(folder_of(tmp_path / "base", files), folder_of(tmp_path / "rl", {"a.jsonl": good})).to_dict()
+    warnings = [note["text"] for note in document["notes"] if note["warning"]]
+    assert any("2 files skipped as Git LFS pointers (seed1.jsonl, seed2.jsonl)" in text for text in warnings)
+    assert any("git lfs pull" in text for text in warnings)
+    assert any("1 file skipped as cut off or damaged (seed3.parquet)" in text for text in warnings)
+    others = [note["text"] for note in document["notes"] if "not logs were skipped" in note["text"]]
+    assert others == ["base: files that are not logs were skipped: README.md"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (POINTER, "has 1 file that cannot be read.*git lfs pull"),
+        (gzip.compress(b"{}" * 5000)[:30], "has 1 file that cannot be read.*gzip file is cut off"),
+        (
+            bz2.compress(b"{}" * 5000)[:30] + b"x" * 9,
+            "has 1 file that cannot be read.*bzip2 file is cut off or damaged",
+        ),
+    ],
+)
+def test_a_folder_of_nothing_but_incomplete_logs_says_so(data: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(OffleashError, match=message):
+        ol.load(folder_of(tmp_path / "run", {"README.md": "# samples", "seed0.jsonl": data}))
+
+
+def test_an_empty_zip_is_called_one(tmp_path: Path) -> None:
+    zipfile.ZipFile(tmp_path / "run.zip", "w").close()
+    with pytest.raises(OffleashError, match="is a zip archive without files"):
+        ol.load(tmp_path / "run.zip")
+
+
+def test_texts_of_a_folder_that_begins_with_a_readme_are_shown(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "base.zip", {"README.md": "# samples", "seed0.jsonl": text(rows(0, 6))})
+    folder = folder_of(tmp_path / "rl", {"README.md": "# samples", "seed0.jsonl": text(rows(1, 4))})
+    page = ol.compare(archive, folder).save(tmp_path / "report.html")
+    assert "problem" in Path(str(page)).read_text()
+
+
+def test_completions_of_trl_are_read_inside_an_archive(tmp_path: Path) -> None:
+    first = [
+        {"step": 1, "prompt": f"q{n}", "completion": f"a{n}", "accuracy_reward": float(n % 2), "advantage": 0.0}
+        for n in range(4)
+    ]
+    again = [{**row, "step": 2} for row in first]
+    new = [{**row, "step": 3, "completion": "b"} for row in first]
+    tables = {"1": first, "2": again, "3": new}
+    members: dict[str, bytes | str] = {f"run/completions_0000{n}.parquet": parquet(t) for n, t in tables.items()}
+    archive = zipped(tmp_path / "base.zip", {"README.md": "# samples", **members})
+    rl = zipped(tmp_path / "rl.zip", members)
+    document = ol.compare(archive, rl).to_dict()
+    assert document["runs"]["before"]["samples"] == 8  # the second file repeats the first
+    assert [document["support"][cell] for cell in "PESO"] == [2, 0, 0, 2]

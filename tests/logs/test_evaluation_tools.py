@@ -121,6 +121,16 @@ def test_nemo_gym_leaves_out_failures_and_does_not_read_a_file_of_them(tmp_path:
 # HELM.
 
 
+@pytest.mark.parametrize("tool", ["helm", "opencompass"])
+def test_files_that_are_read_beside_a_log_are_not_called_other_files(tool: str, tmp_path: Path) -> None:
+    folders = [shutil.copytree(FIXTURES / tool / run, tmp_path / run) for run in ("base", "rl")]
+    for folder in folders:
+        (folder / "README.md").write_text("# a run")
+    notes = [note["text"] for note in ol.compare(*folders).to_dict()["notes"]]
+    skipped = [note.rpartition(": ")[2] for note in notes if "are not logs" in note]
+    assert skipped == ["README.md", "README.md"]
+
+
 def test_helm_takes_the_metric_that_was_asked_for() -> None:
     path = FIXTURES / "helm/base/scenario_state.json"
     log, frame = read(path)

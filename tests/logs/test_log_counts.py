@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.loading.load import load
 from offleash.logs.format import Options
 from tests.logs.log_reading import lines, read
 
@@ -81,3 +82,14 @@ def test_a_missing_column_is_asked_for(tmp_path: Path) -> None:
     path = counted(tmp_path / "counts.csv", "problem,correct\na,1\n")
     with pytest.raises(OffleashError, match=r"samples drawn \(n\).*--map n=COLUMN"):
         read(path, format_name="counts")
+
+
+def test_a_text_stands_for_the_problem_where_there_is_no_id(tmp_path: Path) -> None:
+    rows = [{"question": "How many?", "gold": gold, "n_rollouts": 8, "n_correct": int(gold)} for gold in "123"]
+    log, frame = read(lines(tmp_path / "rows.jsonl", rows))
+    assert log.counts
+    assert frame["c"].to_list() == [1, 2, 3]
+    (run,) = load(tmp_path / "rows.jsonl")
+    assert run.problems.height == 3
+    with pytest.raises(OffleashError, match=r"row 4: problem .* was already counted in row 1"):
+        read(lines(tmp_path / "twice.jsonl", [*rows, rows[0]]))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import offleash as ol
 from offleash.errors import OffleashError
 from offleash.logs.format import Options
 from offleash.logs.registry import FORMATS
@@ -68,7 +69,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "sample that is no number in CSV": (b"id,sample,correct\na,1,1\na,x,1\n", "row 3: 'sample' is 'x'"),
     "unknown columns": (
         b'{"colour": "red", "size": 3}\n',
-        "jsonl with the columns colour, size.*--map",
+        "has the columns colour, size.*--map",
     ),
 }
 
@@ -80,6 +81,50 @@ def test_what_cannot_be_read_is_refused_with_the_file_and_the_reason(case: str, 
     with pytest.raises(OffleashError, match=f"(?s){message}") as caught:
         read(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"input": "a", "step": 1, "gts": "3"},
+            r"closest: verl \(no output, score\), swift \(no completion, prompt\)\. ",
+        ),
+        ({"doc_id": 1, "doc": {}, "target": "b"}, r"closest: lm_eval \(no filtered_resps, resps\)\. "),
+        ({"colour": 1}, r"a table needs a problem, and a text or a verdict"),
+        ({}, "row 1 is empty"),
+    ],
+)
+def test_an_unknown_table_is_refused_with_the_two_nearest_formats(
+    row: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(OffleashError, match=message):
+        read(write_log(tmp_path, json.dumps(row).encode()))
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        ({"task_id": "HumanEval/0", "completion": "return 1"}, "--verifier program --problems humaneval"),
+        ({"task_id": "Mbpp/2", "solution": "return 1"}, "evalplus.evaluate.*--verifier program --problems mbpp"),
+        ({"task_id": "BigCodeBench/0", "solution": "return 1"}, "bigcodebench.evaluate"),
+        ({"question_id": "1", "output_list": ["a"], "code_list": ["a"]}, "lcb_runner.*--problems livecodebench_v6"),
+    ],
+)
+def test_programs_without_verdicts_are_not_sent_to_a_verifier_of_mathematics(
+    row: dict[str, object], step: str, tmp_path: Path
+) -> None:
+    path = write_log(tmp_path, json.dumps(row).encode())
+    with pytest.raises(OffleashError, match=f"None of the 1 samples.*{step}") as caught:
+        ol.compare(path, path)
+    assert "math" not in str(caught.value)
+
+
+def test_lists_as_text_are_refused_with_the_containers_that_hold_lists(tmp_path: Path) -> None:
+    with pytest.raises(
+        OffleashError, match=r"row 2: the verdict is '\[true, false\]', a list as text.*JSONL or Parquet"
+    ):
+        read(write_log(tmp_path, b'problem_id,correct\na,"[true, false]"\n'))
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:

@@ -106,6 +106,20 @@ def test_a_wide_table_of_texts_is_judged(tmp_path: Path) -> None:
     assert {name: document["support"][name] for name in "PESO"} == support((sampled("base_ok"), sampled("rl_ok")))
 
 
+@pytest.mark.parametrize("texts", [False, True])
+def test_extracted_answers_of_a_wide_table_are_judged_in_place_of_the_texts(texts: bool, tmp_path: Path) -> None:
+    table = [
+        {**row, "base_answer": row["base_out"], "rl_answer": row["rl_out"], "base_out": "Who knows?", "rl_out": "Well."}
+        for row in SAMPLES
+    ]
+    wide = write(tmp_path / "wide.csv", table)
+    columns = {"base:answer": "base_answer", "rl:answer": "rl_answer"}
+    if texts:
+        columns |= {"base:text": "base_out", "rl:text": "rl_out"}
+    document = ol.compare(wide, reading=ol.Reading(columns=columns), verifier="math").to_dict()
+    assert {name: document["support"][name] for name in "PESO"} == support((sampled("base_ok"), sampled("rl_ok")))
+
+
 def test_two_files_with_columns_of_their_own(tmp_path: Path) -> None:
     base = write(tmp_path / "a.csv", [{"problem": row["problem"], "k": 8, "hits": row["c_base"]} for row in ROWS])
     rl = write(tmp_path / "b.csv", [{"problem": row["problem"], "k": 8, "won": row["c_rl"]} for row in ROWS])
