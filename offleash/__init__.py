@@ -151,7 +151,7 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 # Until 0.2: what public names were called before.
-_OLD = {
+_RENAMED = {
     "document": "the method to_dict() of a result",
     "entropies": "entropy",
     "finding": "the attribute `finding` of what compare returns",
@@ -162,8 +162,8 @@ _OLD = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _OLD:
-        raise AttributeError(f"offleash has no {name!r} any more. Use {_OLD[name]}.")
+    if name in _RENAMED:
+        raise AttributeError(f"offleash has no {name!r} any more. Use {_RENAMED[name]}.")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'offleash' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

@@ -244,7 +244,9 @@ def unknown_option(
 ) -> OffleashError:
     """The error for an option that does not exist: with its new name, else the closest; `spell` is as users type."""
     old = typed.lstrip("-").replace("-", "_")
-    new = next((new for new in RENAMED.get(old, ()) if new in declared.options and old not in declared.options), None)
+    new = next(
+        (new for new in RENAMED_OPTIONS.get(old, ()) if new in declared.options and old not in declared.options), None
+    )
     if new is not None:
         return OffleashError(f"{verb_name} no longer has the option {typed!r}. Use {spell(new)!r}.")
     by_spelling = {spell(name): name for name in known}
@@ -260,7 +262,7 @@ def unknown_option(
 
 
 # Until 0.2: former names of options, and their new names; the first that the function has.
-RENAMED: Mapping[str, tuple[str, ...]] = {
+RENAMED_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "verify": ("verifier",),
     "verifier": ("verdicts",),
     "format": ("log_format",),

@@ -18,7 +18,7 @@ from offleash.errors import OffleashError, unknown
 
 FIELDS = (*CONTENT, "pictures")  # what keeps two problems apart
 MAX_PAIRS = 1_000_000  # of problems with equal keys: a sentence that thousands of documents share identifies none
-SHOWN = 60  # characters of a text in a message
+CHARACTERS_SHOWN = 60  # characters of a text in a message
 # What helps where no problem is common, by the reason.
 NO_ID_DECIDES = "no id decides"
 NEXT_STEPS = {
@@ -231,7 +231,7 @@ def _were(count: int) -> str:
 
 def _short(text: object) -> str:
     line = " ".join(str(text or "").split())
-    return repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}...")
+    return repr(line if len(line) <= CHARACTERS_SHOWN else f"{line[: CHARACTERS_SHOWN - 3]}...")
 
 
 def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashError:

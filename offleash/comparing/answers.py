@@ -17,7 +17,14 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.stats.diversity import chao1, distinct_rarefied, entropy_chao_wang_jost, entropy_plugin, unseen_mass
 from offleash.stats.entropy import entropy_at_equal_n
-from offleash.stats.intervals import FEW, REPLICATES, Interval, percentile_intervals, replicate_sums, strata
+from offleash.stats.intervals import (
+    MIN_EFFECTIVE_PROBLEMS,
+    REPLICATES,
+    Interval,
+    percentile_intervals,
+    replicate_sums,
+    strata,
+)
 from offleash.stats.pass_at_k import majority_at_k, max_at_k
 
 
@@ -148,12 +155,12 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
         Means over problems. Entropy grows with the number of answers, so each problem is rarefied to as many as both
         runs have of it; a problem with fewer than two in either run does not enter.
     """
-    entropy_PR, least_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
-    n = int(max(1, np.median(least_P)))
+    entropy_PR, min_answers_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
+    n = int(max(1, np.median(min_answers_P)))
     votes = min(MAJORITY_SAMPLES, tally.head)
     known_P = np.asarray(~np.isnan(entropy_PR).any(axis=1))
     before, after = (
-        _run_diversity(run, tally, r, n, votes, least_P >= n, _mean(entropy_PR[known_P, r]))
+        _run_diversity(run, tally, r, n, votes, min_answers_P >= n, _mean(entropy_PR[known_P, r]))
         for r, run in enumerate(answers_R)
     )
     difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
@@ -164,7 +171,7 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
     mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):
         interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]
-    if known_P.sum() < FEW:  # so few problems cannot show their own spread
+    if known_P.sum() < MIN_EFFECTIVE_PROBLEMS:  # so few problems cannot show their own spread
         interval = Interval(np.nan, np.nan)
     return Diversity(n, votes, int(known_P.sum()), mean, interval, before, after)
 

@@ -222,8 +222,8 @@ def _prefix(pair: Tally, k_K: np.ndarray, question: Question) -> dict[str, np.nd
     gaps = question.drop_unread or pair.unverified_PR.any()  # then an index is not the number of samples before it
     if pair.per is not Per.PROBLEM or not pair.ordered_R.all() or gaps:
         return {}
-    have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
-    hit = pass_at_k_prefix(have_PR[:, :, None], pair.first_PR[:, :, None], k_K).mean(axis=0)
+    available_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
+    hit = pass_at_k_prefix(available_PR[:, :, None], pair.first_PR[:, :, None], k_K).mean(axis=0)
     return {"before": hit[BEFORE], "after": hit[AFTER]}
 
 

@@ -59,7 +59,9 @@ class Evidence:
     retest: Retest | None  # SRR and gain, corrected for what a second draw of the run before would show
     retest_reason: str | None  # why there is none
     confirmation: dict[str, Confirmation]  # by class: how many show in both halves of the samples, over all splits
-    tipping: dict[str, float]  # by class: the verifier's false-positive rate that alone would explain it
+    false_positive_rate_that_explains: dict[
+        str, float
+    ]  # by class: the verifier's false-positive rate that alone would explain it
     smallest_certain_loss: int | None  # successes against none from which a single loss is significant
     bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
 
@@ -130,7 +132,10 @@ def evidence(
         retest=retest_result,
         retest_reason=no_retest,
         confirmation=confirmation(drawn_P2, correct_P2),
-        tipping={"E": tipping_rate(change.E, change.O, k), "S": tipping_rate(change.S, change.O, k)},
+        false_positive_rate_that_explains={
+            "E": tipping_rate(change.E, change.O, k),
+            "S": tipping_rate(change.S, change.O, k),
+        },
         smallest_certain_loss=smallest_certain_loss(k, len(pair)),
     )
 
@@ -174,7 +179,10 @@ def _evidence_of_stopped_runs(
         "S": S,
         "basis": f"samples up to success {int(pair.until_R.max())} of each problem",
         "mcnemar_p": mcnemar(E, S),
-        "tipping": {"E": tipping_rate(change.E, change.O, change.k), "S": tipping_rate(change.S, change.O, change.k)},
+        "false_positive_rate_that_explains": {
+            "E": tipping_rate(change.E, change.O, change.k),
+            "S": tipping_rate(change.S, change.O, change.k),
+        },
     }
     # with a smaller k the records hold successes beyond it, and the test is about the whole record
     if (pair.budget_R == change.k).all():
@@ -216,7 +224,7 @@ def _without_tests(reason: str, retest_result: Retest | None, no_retest: str | N
         retest=retest_result,
         retest_reason=no_retest,
         confirmation={},
-        tipping={},
+        false_positive_rate_that_explains={},
         smallest_certain_loss=None,
     )
 

@@ -56,7 +56,7 @@ class WindowCounts:
     correct_P: Integer
     failed_P: Integer
     by_step: dict[str, Integer]  # correct samples by the step that read their answer; "": the verdicts do not say
-    names_steps: bool  # whether any verdict names one
+    has_step_names: bool  # whether any verdict names one
 
 
 @dataclass(frozen=True)

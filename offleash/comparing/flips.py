@@ -243,7 +243,7 @@ def _by_step(
 ) -> list[JudgingAlternative]:
     """What if answers read by some extraction step do not count: by any loose step, and by each step in turn."""
     for side in sides:
-        if not side.now.names_steps:
+        if not side.now.has_step_names:
             step = f"offleash verify {side.path}" if side.judged.folder else None
             untried.append(
                 UntriedAlternative("extraction steps", f"the verdicts of {side.run.name} do not record them", step)

@@ -222,7 +222,7 @@ def _sensitivity(comparison: Comparison) -> Json:
     """What wrong verdicts could explain, and the table under both extremes of the undecided samples."""
     bounds = comparison.undecided
     return {
-        "false_positive_rate_that_explains": comparison.evidence.tipping,
+        "false_positive_rate_that_explains": comparison.evidence.false_positive_rate_that_explains,
         "reason": None if bounds else "no sample is undecided (failed or unverified), or the rule is not 'seen'",
         "undecided_all_wrong": None if bounds is None else support_section(bounds[0]),
         "undecided_all_right": None if bounds is None else support_section(bounds[1]),

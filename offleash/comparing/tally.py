@@ -56,8 +56,8 @@ def tally(
     stopped_PR = column["stopped"].astype(bool)
     budget_R = np.array([_budget(run, column["n"][:, r]) for r, run in enumerate(runs)], dtype=np.int64)
     # a record that stopped at its m-th success is complete: it has the information of its whole budget
-    have_PR = np.where(stopped_PR, budget_R, column["n"])
-    keep_P, head, notes = _common_budget(runs, matched, have_PR, at)
+    available_PR = np.where(stopped_PR, budget_R, column["n"])
+    keep_P, head, notes = _common_budget(runs, matched, available_PR, at)
     full = Tally(
         runs=tuple(run.name for run in runs),
         problem_P=matched.problems["problem"].to_numpy().astype(np.str_),
@@ -171,7 +171,7 @@ def _count_verdicts(table: pl.DataFrame) -> pl.DataFrame:
 
 def _count_until_stop(run: Run) -> pl.DataFrame:
     """Counts of a run whose records end at their until-th success, in index order: what came later stays out."""
-    assert run.verdicts is not None, "only samples can stop"
+    assert run.verdicts is not None, "a run of counts alone has no order in which to stop"
     ordered = run.verdicts.sort("problem", "index").with_columns(
         position=pl.int_range(pl.len(), dtype=pl.Int64).over("problem"),
         hits=(pl.col("verdict") == Verdict.CORRECT.value).fill_null(False).cast(pl.Int64).cum_sum().over("problem"),
@@ -229,7 +229,7 @@ def _budget(run: Run, drawn_P: np.ndarray) -> int:
 
 
 def _common_budget(
-    runs: Sequence[Run], matched: Alignment, have_PR: np.ndarray, at: int | None
+    runs: Sequence[Run], matched: Alignment, available_PR: np.ndarray, at: int | None
 ) -> tuple[np.ndarray, int, list[Note]]:
     """Which problems to keep and at which k; different budgets are cut to the smaller, never compared raw.
 
@@ -250,7 +250,7 @@ def _common_budget(
     ]
     if at is not None and at < 1:
         raise OffleashError(f"k is a number of samples, at least 1; found --at {at}.")
-    min_drawn_P = have_PR.min(axis=1)  # what a problem has in the run that has fewest
+    min_drawn_P = available_PR.min(axis=1)  # what a problem has in the run that has fewest
     if at is None:
         drawn = min_drawn_P[min_drawn_P > 0]
         if not drawn.size:
@@ -274,8 +274,8 @@ def _common_budget(
         problems_below = int((min_drawn_P[keep_P] < usual).sum())
         cut = f"k is limited to {head}, the fewest samples of any problem"
         notes.append(Note(f"{cut}; --at {usual} would leave out {many(problems_below, 'problem')} instead"))
-    elif at is None and have_PR[keep_P].max() > head:
-        most = {run.name: int(have_PR[keep_P, r].max()) for r, run in enumerate(runs)}
+    elif at is None and available_PR[keep_P].max() > head:
+        most = {run.name: int(available_PR[keep_P, r].max()) for r, run in enumerate(runs)}
         budgets_text = ", ".join(f"{name} {n}" for name, n in most.items())
         if len(set(most.values())) > 1:
             notes.append(

@@ -77,12 +77,12 @@ def problem_differences(stored: pl.DataFrame, requested: pl.DataFrame) -> list[S
     The hashes of all prompts would reveal that something changed, and this says what: a user can fix one problem.
     """
     stored, requested = stored.sort("problem"), requested.sort("problem")
-    only_in_one = sorted(set(stored["problem"]) ^ set(requested["problem"]))
-    if only_in_one:
-        in_frame = [only_in_one[0] in set(frame["problem"]) for frame in (stored, requested)]
+    unmatched_ids = sorted(set(stored["problem"]) ^ set(requested["problem"]))
+    if unmatched_ids:
+        in_frame = [unmatched_ids[0] in set(frame["problem"]) for frame in (stored, requested)]
         return [
             SettingDifference("number of problems", stored.height, requested.height),
-            SettingDifference(f"has problem {only_in_one[0]!r}", *in_frame),
+            SettingDifference(f"has problem {unmatched_ids[0]!r}", *in_frame),
         ]
     for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
         for problem, old, new in zip(

@@ -29,7 +29,7 @@ SCORES: dict[str, pl.DataType] = {
     "reason": pl.String(),  # why there are no sums
 }
 SCORES_FOLDER, ABOUT_FILE = "scores", "about.json"
-NAMED = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
+MODEL_FIELDS = ("model", "revision", "adapter")  # what tells a model where its weights cannot be seen
 LARGEST = 700.0  # what exp can take
 
 
@@ -125,7 +125,7 @@ def same_model(first: Mapping[str, object], second: Mapping[str, object]) -> boo
     """Whether two say of themselves that they are one model, by its weights where both can be seen."""
     if first.get("fingerprint") and second.get("fingerprint"):
         return first["fingerprint"] == second["fingerprint"]
-    return all(first.get(name) == second.get(name) for name in NAMED)
+    return all(first.get(name) == second.get(name) for name in MODEL_FIELDS)
 
 
 def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:

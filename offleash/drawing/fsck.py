@@ -79,7 +79,7 @@ class _Inspection:
         self._budget = Budget()
         self._problems: frozenset[str] | None = None  # None: not known
         self._spans: dict[str, list[Span]] = defaultdict(list)
-        self._bad = False  # whether some shard is not what was written
+        self._damaged = False  # whether some shard is not what was written
         self.rows = self.shards = self.unsealed = 0
 
     def facts(self) -> Iterator[FsckFinding]:
@@ -110,7 +110,7 @@ class _Inspection:
         yield from _first_findings(
             self._missing_shards({name: seal.rows for name, seal in checksums.items() if seal.rows})
         )
-        if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
+        if not self._damaged:  # samples of a damaged shard would be reported as missing too: one fault, one finding
             yield from _first_findings(self._gaps())
             yield from self._unfinished()
 
@@ -124,7 +124,7 @@ class _Inspection:
                     yield FsckFinding(damage, f"rm {shard}, then: offleash verify {self._folder}")
                     continue
                 orphans = self._orphan_count(frame)
-                if orphans and self.shards and not self._bad:
+                if orphans and self.shards and not self._damaged:
                     yield FsckFinding(
                         f"{shard} has {orphans:,} verdicts without a sample",
                         f"rm {shard}, then: {self._resume_command(verify=True)}",
@@ -148,16 +148,16 @@ class _Inspection:
         self, shard: Path, seal: ShardChecksum | None, spans_by_problem: dict[str, list[tuple[int, int, str]]]
     ) -> Iterator[FsckFinding]:
         redo_command = f"rm {shard}, then: {self._resume_command()}"
-        if seal is not None and (found_checksum := checksum(shard)) != seal.blake2b:
-            self._bad = True
+        if seal is not None and (computed_checksum := checksum(shard)) != seal.blake2b:
+            self._damaged = True
             yield FsckFinding(
-                f"{shard} was changed: its checksum is {found_checksum}, but was {seal.blake2b} when written",
+                f"{shard} was changed: its checksum is {computed_checksum}, but was {seal.blake2b} when written",
                 redo_command,
             )
             return
         frame, damage = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
-            self._bad = True
+            self._damaged = True
             yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo_command)
             return
         self.rows += frame.height
@@ -214,7 +214,7 @@ class _Inspection:
     def _unfinished(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
         missing_count = self._missing_samples()
-        if missing_count and not self._bad:
+        if missing_count and not self._damaged:
             expected_samples = (self._budget.k or 0) * len(self._problems or ())
             what = f"not finished: {missing_count:,} of the {expected_samples:,} budgeted samples are missing"
             yield FsckFinding(what, self._resume_command(), wrong=False)

@@ -132,7 +132,7 @@ def share_axis_end(values: Sequence[float] | np.ndarray) -> float:
     return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= most * 1.02))
 
 
-def sized(chart: Chart, look: FigureFormat, height: int | None = None, title: str | None = None) -> Chart:
+def with_size(chart: Chart, look: FigureFormat, height: int | None = None, title: str | None = None) -> Chart:
     """A chart at the size of its look; a title where a figure has several facets."""
     width = "container" if look.width is None else look.width
     whole = chart.properties(width=width, height=look.height if height is None else height)

@@ -53,7 +53,7 @@ class ComparisonResult(Result):
     verified: "tuple[Disagreement, ...]" = ()  # runs that were judged first
     certified: "tuple[CertifiedComparison, ...]" = ()
     report: Path | None = None  # the page that was written
-    _drawn: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
+    _figure_inputs: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
 
     @property
     def comparison(self) -> "Comparison":
@@ -191,23 +191,23 @@ class ComparisonResult(Result):
         """The comparisons as figures take them."""
         from offleash.reporting.figures import subject
 
-        if "plain" not in self._drawn:
-            self._drawn["plain"] = subject(self.of_samples(), self.union, self.flips)
-        return self._drawn["plain"]
+        if "plain" not in self._figure_inputs:
+            self._figure_inputs["plain"] = subject(self.of_samples(), self.union, self.flips)
+        return self._figure_inputs["plain"]
 
     def with_texts(self, progress: Progress = silent) -> "FigureInput":
         """The same, where the texts of samples can be read too: logs are copied to the scratch folder first."""
         from offleash.comparing.flips import can_flip
         from offleash.reporting.figures import subject
 
-        if "texts" not in self._drawn:
+        if "texts" not in self._figure_inputs:
             question = self.comparison.question
             inputs = self.inputs.with_texts(progress)
             same = inputs is self.inputs or inputs.runs is self.inputs.runs
             comparisons, union = (self.comparisons, self.union) if same else inputs.compare(question, progress)
             flips = self.flips or (inputs.flips(comparisons[-1:], progress) if can_flip(question) else ())
-            self._drawn["texts"] = subject(comparisons, union, flips)
-        return self._drawn["texts"]
+            self._figure_inputs["texts"] = subject(comparisons, union, flips)
+        return self._figure_inputs["texts"]
 
     def _repr_html_(self) -> str | None:
         from offleash.reporting.notebook import notebook_html

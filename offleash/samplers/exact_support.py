@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from offleash.samplers.huggingface.prefix_sampling import WalkLimits
     from offleash.samplers.huggingface.text import PromptEncoder
 
-# Completions down to epsilon / FREE are kept where their last prefix was expanded anyway: at most FREE / epsilon.
-FREE = 8
+# Completions down to epsilon / FREE_FACTOR are kept where their last prefix was expanded anyway:
+# at most FREE_FACTOR / epsilon.
+FREE_FACTOR = 8
 TOLERANCE = 1e-6  # by which the mass of completions and the mass cut off may miss 1 together
 
 
@@ -139,7 +140,7 @@ class _SharedPrefixExpander:
             np.array(self.loaded.ends, np.int64),
             Tree(tokens, layers, logits[None].float()),
             epsilon,
-            epsilon / FREE,
+            epsilon / FREE_FACTOR,
             self.limits,
             stop_finder(self.loaded.tokenizer, decoding.stop) if decoding.stop else None,
             progress,

@@ -17,7 +17,7 @@ from offleash.data.identity import differences, refuse_differences
 from offleash.data.run import Origin, Run, read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, folder_name, open_run
 from offleash.data.scores import (
-    NAMED,
+    MODEL_FIELDS,
     SCORES,
     ScoredSample,
     positions_folder,
@@ -307,7 +307,7 @@ def _correct_keys(run: Run, chosen: Selection) -> pl.DataFrame:
 def _drawn_from(origin: Origin, scorer: "Scorer") -> bool:
     """Whether a run was drawn from the model that scores it."""
     about = scorer.about
-    return same_model(origin.about, {name: getattr(about, name) for name in (*NAMED, "fingerprint")})
+    return same_model(origin.about, {name: getattr(about, name) for name in (*MODEL_FIELDS, "fingerprint")})
 
 
 def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int]:

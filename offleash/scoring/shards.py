@@ -111,9 +111,9 @@ class RunScorer:
             )
         scored = chosen.clear() if stored is None else stored.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
-        placed = None if positions is None else placed_samples(positions, keys, scored)
+        with_positions = None if positions is None else placed_samples(positions, keys, scored)
         unscored = chosen.join(scored, on=KEY, how="anti")
-        without_positions = self._without_positions(keys, chosen, scored, placed)
+        without_positions = self._without_positions(keys, chosen, scored, with_positions)
         missing = pl.concat([unscored, without_positions]).unique()
         # Samples outside the selection whose positions were lost are scored again, only for their positions.
         beyond = missing.join(chosen, on=KEY, how="anti").height
@@ -122,7 +122,7 @@ class RunScorer:
         if not missing.height:
             return
         scores = [stored] if stored is not None else []
-        positions_of = [pl.DataFrame(schema=POSITIONS) if positions is None or placed is None else positions]
+        positions_of = [pl.DataFrame(schema=POSITIONS) if positions is None or with_positions is None else positions]
         for start, size in _slices(shard):
             part = pl.scan_parquet(shard).select(*KEY, "text", "finish").slice(start, size).collect()
             rows = part.join(missing, on=KEY, how="semi").join(
@@ -138,17 +138,17 @@ class RunScorer:
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
     def _without_positions(
-        self, keys: pl.DataFrame, chosen: pl.DataFrame, scored: pl.DataFrame, placed: pl.DataFrame | None
+        self, keys: pl.DataFrame, chosen: pl.DataFrame, scored: pl.DataFrame, with_positions: pl.DataFrame | None
     ) -> pl.DataFrame:
         """The samples whose positions have to be computed: first samples without positions, and those that were lost.
 
         Samples that were selected as correct get no positions.
         """
         wanted = chosen.clear() if self.selection.correct else chosen
-        if placed is None:  # by an older version, or a kill came between the two files
+        if with_positions is None:  # by an older version, or a kill came between the two files
             lost = scored if are_first(scored, keys) else scored.clear()
             return pl.concat([wanted, lost]).unique()
-        return wanted.join(placed, on=KEY, how="anti")
+        return wanted.join(with_positions, on=KEY, how="anti")
 
     def _read(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Scores of samples, and positions of those with `place`; one that cannot be scored has a reason."""
@@ -168,11 +168,11 @@ class RunScorer:
         read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
         for (row, _, _), score in zip(traces, read, strict=True):
             sums[row] = score.sums
-        placed = rows["place"].to_list()
+        with_positions = rows["place"].to_list()
         usable = [
             (problem, trace, score)
             for (row, problem, trace), score in zip(traces, read, strict=True)
-            if placed[row] and np.isfinite(score.entropy_T).all()
+            if with_positions[row] and np.isfinite(score.entropy_T).all()
         ]
         return frame_of(rows, sums), _positions(rows.filter("place"), usable)
 

@@ -154,15 +154,15 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
         >>> round(corrected.observed_SRR, 3), round(corrected.redraw_SRR, 3), round(corrected.SRR, 3)
         (0.649, 0.777, 0.835)
     """
-    have_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
-    extrapolated = bool((have_P < 2 * k).any())
+    available_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
+    extrapolated = bool((available_P < 2 * k).any())
     reach_PR = reach_PRK(pair, np.array([k]))[:, :, 0]
     before_P, after_P = reach_PR[:, BEFORE], reach_PR[:, AFTER]
     if extrapolated:
         if (pair.drawn_PR[:, BEFORE] != k).any() or pair.stopped_PR[:, BEFORE].any():
             raise OffleashError(
                 f"A redraw at k={k} needs {2 * k} samples per problem, or exactly {k} without early stopping. "
-                f"Use k={int(have_P.min()) // 2}."
+                f"Use k={int(available_P.min()) // 2}."
             )
         new_P = _next_draw(pair.correct_PR[:, BEFORE])
     else:
@@ -186,8 +186,8 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
     seen = float(before_P.sum())
     observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
-    redraw_ = float(new_P.sum())
-    return Retest(k, float(estimate_2[0]), float(gain), observed, again, redraw_, SRR, over, extrapolated)
+    expected_redraw = float(new_P.sum())
+    return Retest(k, float(estimate_2[0]), float(gain), observed, again, expected_redraw, SRR, over, extrapolated)
 
 
 def _next_draw(correct_P: Integer) -> Float:
@@ -229,8 +229,8 @@ def holm(p_P: ArrayLike) -> Floats:
     """
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _unsorted(np.minimum(stepped, 1.0), order)
+    monotone = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return _unsorted(np.minimum(monotone, 1.0), order)
 
 
 def benjamini_hochberg(p_P: ArrayLike) -> Floats:
@@ -249,8 +249,8 @@ def benjamini_hochberg(p_P: ArrayLike) -> Floats:
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
     scaled = p[order] * p.size / np.arange(1, p.size + 1)
-    stepped = np.minimum.accumulate(scaled[::-1])[::-1]
-    return _unsorted(np.minimum(stepped, 1.0), order)
+    monotone = np.minimum.accumulate(scaled[::-1])[::-1]
+    return _unsorted(np.minimum(monotone, 1.0), order)
 
 
 def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
@@ -312,12 +312,12 @@ def _unsorted(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
     return out
 
 
-def _convolved(laws: Sequence[Floats]) -> Floats:
+def _convolved(pmfs: Sequence[Floats]) -> Floats:
     # pairing neighbours keeps both sides of each convolution of equal length: P^2 multiplications in all
-    while len(laws) > 1:
-        paired = [np.convolve(a, b) for a, b in zip(laws[::2], laws[1::2], strict=False)]
-        laws = paired if len(laws) % 2 == 0 else [*paired, laws[-1]]
-    return laws[0]
+    while len(pmfs) > 1:
+        paired = [np.convolve(a, b) for a, b in zip(pmfs[::2], pmfs[1::2], strict=False)]
+        pmfs = paired if len(pmfs) % 2 == 0 else [*paired, pmfs[-1]]
+    return pmfs[0]
 
 
 # The chance region: pairs of success counts that a test of equal rates does not reject.
@@ -347,27 +347,27 @@ def chance_region(drawn: tuple[int, int], correct_C: ArrayLike, level: float = L
     before, after = drawn
     correct_C = np.asarray(correct_C, dtype=np.int64)
 
-    def p_at_most(guess_C: Integer) -> Float:
-        return hypergeometric_at_most(guess_C, before + after, correct_C + guess_C, after)
+    def p_at_most(candidate_C: Integer) -> Float:
+        return hypergeometric_at_most(candidate_C, before + after, correct_C + candidate_C, after)
 
-    def p_at_least(guess_C: Integer) -> Float:
-        return hypergeometric_at_least(guess_C, before + after, correct_C + guess_C, after)
+    def p_at_least(candidate_C: Integer) -> Float:
+        return hypergeometric_at_least(candidate_C, before + after, correct_C + candidate_C, after)
 
-    low_C = _first(lambda guess_C: p_at_most(guess_C) > level / 2, correct_C, after)
-    high_C = _first(lambda guess_C: p_at_least(guess_C) <= level / 2, correct_C, after) - 1
+    low_C = _first(lambda candidate_C: p_at_most(candidate_C) > level / 2, correct_C, after)
+    high_C = _first(lambda candidate_C: p_at_least(candidate_C) <= level / 2, correct_C, after) - 1
     return low_C, high_C
 
 
-def _first(holds: Callable[[Integer], NDArray[np.bool_]], correct_C: Integer, most: int) -> Integer:
+def _first(condition: Callable[[Integer], NDArray[np.bool_]], correct_C: Integer, most: int) -> Integer:
     """The least number from 0 to `most` from which on a condition holds, most + 1 where none does; by halving.
 
     Both tails move one way as the successes after grow, whatever their total then is.
     """
     low_C, high_C = np.zeros_like(correct_C), np.full_like(correct_C, most + 1)
     while (low_C < high_C).any():
-        middle_C = np.minimum((low_C + high_C) // 2, most)
-        holds_C = holds(middle_C)
-        open_C = low_C < high_C
-        high_C = np.where(open_C & holds_C, middle_C, high_C)
-        low_C = np.where(open_C & ~holds_C, middle_C + 1, low_C)
+        midpoint_C = np.minimum((low_C + high_C) // 2, most)
+        satisfied_C = condition(midpoint_C)
+        undecided_C = low_C < high_C
+        high_C = np.where(undecided_C & satisfied_C, midpoint_C, high_C)
+        low_C = np.where(undecided_C & ~satisfied_C, midpoint_C + 1, low_C)
     return low_C

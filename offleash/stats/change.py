@@ -216,10 +216,10 @@ def common_budget(pair: Tally) -> int:
         >>> common_budget(pair)
         8
     """
-    have_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
-    if not have_PR.size or have_PR.min() == 0:
+    available_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
+    if not available_PR.size or available_PR.min() == 0:
         raise OffleashError("A problem has no samples in one of the runs. Leave it out before comparing.")
-    return int(have_PR.min())
+    return int(available_PR.min())
 
 
 def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
@@ -262,11 +262,11 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
 
 def _first(pair: Tally, rule: Rule, k: int) -> Integer:
     """Correct among the first k samples of every problem: a rule never compares unequal budgets."""
-    longer = pair.drawn_PR != k
-    if not longer.any():
+    wrong_length = pair.drawn_PR != k
+    if not wrong_length.any():
         return pair.correct_PR
-    if pair.head != k or (pair.head_PR[longer] < 0).any():
-        p, r = np.argwhere(longer)[0]
+    if pair.head != k or (pair.head_PR[wrong_length] < 0).any():
+        p, r = np.argwhere(wrong_length)[0]
         mismatch = (
             f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r}, but k is {k}"
         )

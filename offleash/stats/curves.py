@@ -48,7 +48,7 @@ def budgets(most: int) -> Integer:
     return np.unique(np.append(powers[powers <= most], most))
 
 
-def dense_budgets(most: int, each_octave: int = 12) -> Integer:
+def dense_budgets(most: int, per_octave: int = 12) -> Integer:
     """Every k up to 16, then some in each octave: fine enough to place a crossing; holds `budgets` too.
 
     Args:
@@ -63,7 +63,7 @@ def dense_budgets(most: int, each_octave: int = 12) -> Integer:
         array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 23,
                24])
     """
-    spread = 2 ** np.arange(4, np.log2(max(most, 1)), 1 / each_octave)
+    spread = 2 ** np.arange(4, np.log2(max(most, 1)), 1 / per_octave)
     grid = np.concatenate([np.arange(1, 17), np.rint(spread).astype(np.int64), budgets(most)])
     return np.unique(grid[grid <= most])
 
@@ -188,8 +188,8 @@ def crossing(sums: CellSums) -> Crossing:
     most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < 1e-12, 0.0, ahead_K))
     signs = sign_K[sign_K != 0]
     changes = int((signs[1:] != signs[:-1]).sum())
-    behind, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
-    low = float(k_K[behind[-1]]) if behind.size else 0.0
+    behind_index, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
+    low = float(k_K[behind_index[-1]]) if behind_index.size else 0.0
     start = after[-1] + 1 if after.size else 0
     high = float(k_K[start]) if start < len(k_K) else np.inf
     point, reason = _last_overtaking(k_K, ahead_K, sign_K)
@@ -216,7 +216,7 @@ def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> Equi
     return equivalent_budgets(sums, np.array([of]), level)[0]
 
 
-def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
+def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
     """Equivalent budgets of several numbers of samples of the run after.
 
     Args:
@@ -234,9 +234,9 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
         [2.81, 5.62]
     """
     before_K, before_BK = sums.ratio("before", paired=True)
-    after_K, after_BK = sums.ratio("after", sums.index_of(of_K), paired=True)
+    after_K, after_BK = sums.ratio("after", sums.index_of(budget_K), paired=True)
     tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
-    for i, of in enumerate(of_K):
+    for i, of in enumerate(budget_K):
         estimate = float(_invert(sums.k_K, before_K[None], after_K[[i]])[0])
         replicate_B = _invert(sums.k_K, before_BK, after_BK[:, i])
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
@@ -254,16 +254,16 @@ def equivalent_budgets(sums: CellSums, of_K: Integer, level: float = LEVEL) -> t
 
 def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
     most = int(k_K[-1])
-    moving = np.flatnonzero(sign_K)
-    if not moving.size:
+    nonzero = np.flatnonzero(sign_K)
+    if not nonzero.size:
         return None, "the curves are equal at every k"
-    rises = [(i, j) for i, j in pairwise(moving) if sign_K[i] < 0 < sign_K[j]]
-    if not rises:
-        ahead = "before is ahead at every k" if sign_K[moving[0]] > 0 else f"before is never ahead up to k = {most}"
+    overtakings = [(i, j) for i, j in pairwise(nonzero) if sign_K[i] < 0 < sign_K[j]]
+    if not overtakings:
+        ahead = "before is ahead at every k" if sign_K[nonzero[0]] > 0 else f"before is never ahead up to k = {most}"
         return None, ahead
-    if sign_K[moving[-1]] < 0:
+    if sign_K[nonzero[-1]] < 0:
         return None, f"before was ahead for a while and is behind again at k = {most}"
-    i, j = rises[-1]
+    i, j = overtakings[-1]
     share = -ahead_K[i] / (ahead_K[j] - ahead_K[i])
     return float(np.exp(np.log(k_K[i]) + share * (np.log(k_K[j]) - np.log(k_K[i])))), None
 
@@ -278,10 +278,10 @@ def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     rise_B = np.where(high_B > low_B, high_B - low_B, 1.0)
     share_B = np.clip((target_B - low_B) / rise_B, 0.0, 1.0)
     log_k = np.log(k_K)
-    met_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
+    budget_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
     first_B = curve_BK[:, 0]
-    under_B = (below_B == 0) & (first_B > target_B + 1e-12)
-    return np.where(below_B == len(k_K), np.inf, np.where(under_B, 0.0, met_B))
+    below_range_B = (below_B == 0) & (first_B > target_B + 1e-12)
+    return np.where(below_B == len(k_K), np.inf, np.where(below_range_B, 0.0, budget_B))
 
 
 def _end(value: float, most: int) -> str:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # (samples of the problem, count of the answer, n) -> what the answer adds in expectation
-Term = Callable[[Ints, Ints, int], Floats]
+TermFunction = Callable[[Ints, Ints, int], Floats]
 CHUNK = 1 << 19  # hypergeometric terms held in memory at a time
 
 
@@ -247,19 +247,19 @@ def _sum(answers: _Answers, term_A: Floats) -> Floats:
     return np.where(answers.total_P > 0, sum_P, np.nan)
 
 
-def _rarefied(answers: _Answers, n: ArrayLike, term: Term, least: int) -> Floats:
+def _rarefied(answers: _Answers, n: ArrayLike, term: TermFunction, least: int) -> Floats:
     n_K = np.atleast_1d(np.asarray(n, dtype=np.int64))
-    out_PK = np.full((answers.total_P.size, n_K.size), np.nan)
+    rarefied_PK = np.full((answers.total_P.size, n_K.size), np.nan)
     # millions of answers share a few thousand (total, count) pairs
     base = int(answers.count_A.max(initial=0)) + 1
     pair_U, pair_A = np.unique(answers.total_A * base + answers.count_A, return_inverse=True)
     total_U, count_U = pair_U // base, pair_U % base
     for column, budget in enumerate(n_K.tolist()):
-        term_U, enough_U = np.zeros(pair_U.size), total_U >= budget
-        term_U[enough_U] = term(total_U[enough_U], count_U[enough_U], budget)
+        term_U, has_enough_U = np.zeros(pair_U.size), total_U >= budget
+        term_U[has_enough_U] = term(total_U[has_enough_U], count_U[has_enough_U], budget)
         sum_P = np.bincount(answers.problem_A, weights=term_U[pair_A], minlength=answers.total_P.size)
-        out_PK[:, column] = np.where((answers.total_P >= budget) & (budget >= least), sum_P, np.nan)
-    return out_PK[:, 0] if np.ndim(n) == 0 else out_PK
+        rarefied_PK[:, column] = np.where((answers.total_P >= budget) & (budget >= least), sum_P, np.nan)
+    return rarefied_PK[:, 0] if np.ndim(n) == 0 else rarefied_PK
 
 
 def _expected_seen(total_U: Ints, count_U: Ints, n: int) -> Floats:
@@ -271,10 +271,10 @@ def _expected_surprise(total_U: Ints, count_U: Ints, n: int) -> Floats:
     if n <= 1:
         return np.zeros(total_U.size)
     # Hoeffding holds for each of the four ways to read the draw: beyond the window lies less than 2e-20
-    least_U = np.minimum(np.minimum(count_U, total_U - count_U), np.minimum(n, total_U - n))
-    mean_U, half_U = n * count_U / total_U, np.sqrt(23.0 * least_U) + 1
-    low_U = np.maximum(np.floor(mean_U - half_U), np.maximum(1, n - (total_U - count_U))).astype(np.int64)
-    high_U = np.minimum(np.ceil(mean_U + half_U), np.minimum(count_U, n)).astype(np.int64)
+    min_margin_U = np.minimum(np.minimum(count_U, total_U - count_U), np.minimum(n, total_U - n))
+    mean_U, half_width_U = n * count_U / total_U, np.sqrt(23.0 * min_margin_U) + 1
+    low_U = np.maximum(np.floor(mean_U - half_width_U), np.maximum(1, n - (total_U - count_U))).astype(np.int64)
+    high_U = np.minimum(np.ceil(mean_U + half_width_U), np.minimum(count_U, n)).astype(np.int64)
     width_U = np.maximum(high_U - low_U + 1, 0)
     end_U = np.cumsum(width_U)
     out_U, start = np.zeros(total_U.size), 0
@@ -286,8 +286,8 @@ def _expected_surprise(total_U: Ints, count_U: Ints, n: int) -> Floats:
         first = np.repeat(end_U[part] - width - before, width)
         hits = np.arange(first.size) - first + np.repeat(low_U[part], width)
         pmf = np.exp(log_hypergeometric(hits, np.repeat(total_U[part], width), np.repeat(count_U[part], width), n))
-        owner = np.repeat(np.arange(stop - start), width)
-        out_U[part] = np.bincount(owner, weights=-pmf * hits / n * np.log(hits / n), minlength=stop - start)
+        term_owner = np.repeat(np.arange(stop - start), width)
+        out_U[part] = np.bincount(term_owner, weights=-pmf * hits / n * np.log(hits / n), minlength=stop - start)
         start = stop
     return out_U
 
@@ -299,10 +299,10 @@ def _lerch(n: Floats, A: Floats) -> Floats:
     out, near = np.empty(n.size), (A >= 0.1) | (n < 40)
     out[near] = hyp2f1(1.0, n[near], n[near] + 1, 1 - A[near])
     # scipy's 2F1 gives NaN at large n and small A; there the terms fall slowly and Euler-Maclaurin is sharp
-    far_n, a = n[~near], -np.log1p(-A[~near])
-    total = far_n * hyperu(1, 1, a * far_n) + 0.5
+    large_n, a = n[~near], -np.log1p(-A[~near])
+    total = large_n * hyperu(1, 1, a * large_n) + 0.5
     for order, weight in ((1, 1 / 12), (3, -1 / 720), (5, 1 / 30240), (7, -1 / 1209600)):
         steps = range(order + 1)
-        total += weight * sum(factorial(order) / factorial(order - j) * a ** (order - j) / far_n**j for j in steps)
+        total += weight * sum(factorial(order) / factorial(order - j) * a ** (order - j) / large_n**j for j in steps)
     out[~near] = total
     return out

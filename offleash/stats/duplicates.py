@@ -40,9 +40,9 @@ BETS = np.array([0.25, 0.6, 0.95])
 
 # A probability is taken for larger than it is said to be: it is a sum of rounded numbers, and an error of a percent
 # would add up over 16,384 samples of a likely text. What is all but certain says nothing then.
-MARGIN, RELATIVE = 0.05, 0.02
-SAME = 1e-6  # log-probabilities of one token sequence; one text can come from several
-RAREST = -6.0  # log-probability below which a bet pays no more: no single pair of texts decides a run
+ABSOLUTE_MARGIN, RELATIVE = 0.05, 0.02
+SAME_TOLERANCE = 1e-6  # log-probabilities of one token sequence; one text can come from several
+MIN_LOG_PROBABILITY = -6.0  # log-probability below which a bet pays no more: no single pair of texts decides a run
 
 Labels = NDArray[np.uint64]
 
@@ -61,7 +61,7 @@ def at_most(log_probability: ArrayLike) -> Float:
         array([-9.75,  0.  ])
     """
     log_p = np.minimum(log_probability, 0.0)
-    return np.asarray(np.minimum(log_p + MARGIN - RELATIVE * log_p, 0.0), dtype=np.float64)
+    return np.asarray(np.minimum(log_p + ABSOLUTE_MARGIN - RELATIVE * log_p, 0.0), dtype=np.float64)
 
 
 def log_expected_repeats(drawn: ArrayLike, count: ArrayLike, log_probability: ArrayLike) -> Float:
@@ -124,10 +124,12 @@ def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
         >>> log_repeating(np.array([7, 7, 7], dtype=np.uint64), np.log([0.01, 0.01, 0.01])).round(2)
         array([6.22, 7.92, 8.82])
     """
-    log_p = np.maximum(at_most(log_probability_N[:-1]), RAREST)
-    spread = np.abs(log_probability_N[1:] - log_probability_N[:-1])  # NaN, and so lost, where the next is not known
-    won = (label_N[1:] == label_N[:-1]) & (spread <= SAME)
-    ratio_NR = 1 - BETS + BETS * (won * np.exp(-log_p))[log_p < 0, None]
+    log_p = np.maximum(at_most(log_probability_N[:-1]), MIN_LOG_PROBABILITY)
+    difference_N = np.abs(
+        log_probability_N[1:] - log_probability_N[:-1]
+    )  # NaN, and so lost, where the next is not known
+    is_repeat = (label_N[1:] == label_N[:-1]) & (difference_N <= SAME_TOLERANCE)
+    ratio_NR = 1 - BETS + BETS * (is_repeat * np.exp(-log_p))[log_p < 0, None]
     return np.asarray(np.log(ratio_NR).sum(axis=0))
 
 
@@ -148,13 +150,13 @@ def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
         array([0.41, 0.79, 1.06])
     """
     _, code_N, total_U = np.unique(label_N, return_inverse=True, return_counts=True)
-    left_N = total_U[code_N] - _earlier(code_N)  # in the urn, of a place's own text, before it is taken
-    same_N, more_N = np.zeros(len(code_N), bool), np.zeros(len(code_N), bool)
+    remaining_N = total_U[code_N] - _earlier_count(code_N)  # in the urn, of a place's own text, before it is taken
+    same_N, copy_left_N = np.zeros(len(code_N), bool), np.zeros(len(code_N), bool)
     same_N[1:] = code_N[1:] == code_N[:-1]
-    more_N[1:] = left_N[:-1] > 1
-    chance_N = left_N / np.arange(len(code_N), 0, -1)
-    bet_N = follows_N & more_N
-    ratio_NR = 1 - BETS + BETS * (same_N / chance_N)[bet_N, None]
+    copy_left_N[1:] = remaining_N[:-1] > 1
+    chance_N = remaining_N / np.arange(len(code_N), 0, -1)
+    bet_mask_N = follows_N & copy_left_N
+    ratio_NR = 1 - BETS + BETS * (same_N / chance_N)[bet_mask_N, None]
     return np.asarray(np.log(ratio_NR).sum(axis=0))
 
 
@@ -194,8 +196,8 @@ def across_requests(first: Labels, second: Labels) -> Float:
         array([1.1 , 2.01, 2.63])
     """
     both = min(len(first), len(second))
-    turns = np.stack([first[:both], second[:both]], axis=1).ravel()
-    label_N = np.concatenate([turns, first[both:], second[both:]])
+    alternating = np.stack([first[:both], second[:both]], axis=1).ravel()
+    label_N = np.concatenate([alternating, first[both:], second[both:]])
     index_N = np.arange(len(label_N))
     return log_copying(label_N, (index_N < 2 * both) & (index_N % 2 == 1))
 
@@ -214,21 +216,23 @@ class CopyingEvidence:
     """
 
     looks: int = 0
-    begun_R: Float = field(default_factory=lambda: np.full(len(BETS), -np.inf))  # log of the products begun so far
+    started_log_R: Float = field(
+        default_factory=lambda: np.full(len(BETS), -np.inf)
+    )  # log of the products begun so far
 
     def after(self, log_ratio_R: Float) -> "CopyingEvidence":
         """With one more set of samples."""
         t = self.looks + 1
-        return CopyingEvidence(t, np.logaddexp(self.begun_R, -np.log(t * (t + 1.0))) + log_ratio_R)
+        return CopyingEvidence(t, np.logaddexp(self.started_log_R, -np.log(t * (t + 1.0))) + log_ratio_R)
 
     @property
     def log(self) -> float:
         """Log of the evidence: that it ever reaches -log(a) has chance at most a for independent draws."""
-        begun = special.logsumexp(self.begun_R) - np.log(len(BETS))
-        return float(np.logaddexp(begun, -np.log(self.looks + 1.0)))
+        started = special.logsumexp(self.started_log_R) - np.log(len(BETS))
+        return float(np.logaddexp(started, -np.log(self.looks + 1.0)))
 
 
-def _earlier(code_N: NDArray[np.intp]) -> NDArray[np.intp]:
+def _earlier_count(code_N: NDArray[np.intp]) -> NDArray[np.intp]:
     """How many places before each hold the same text."""
     order = np.argsort(code_N, kind="stable")
     start_U = np.flatnonzero(np.r_[True, np.diff(code_N[order]) > 0])

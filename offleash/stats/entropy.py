@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.diversity import entropy_rarefied
 from offleash.stats.intervals import (
-    FEW,
+    MIN_EFFECTIVE_PROBLEMS,
     NO_INTERVAL,
     REPLICATES,
     Interval,
@@ -29,8 +29,8 @@ from offleash.stats.intervals import (
 
 Text = NDArray[np.str_]
 
-LEVEL = 1e-9  # a smaller difference of entropies is rounding
-TOP = 0.2  # share of tokens called forks: arXiv:2506.01939
+ROUNDING = 1e-9  # a smaller difference of entropies is rounding
+FORK_SHARE = 0.2  # share of tokens called forks: arXiv:2506.01939
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ def means(
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
     estimate, ends = np.full(2 * runs, np.nan), [NO_INTERVAL] * (2 * runs)
     if usable.size:
-        even_P, widening = _benchmark_weights(benchmark), widened or Widened()
-        estimate[usable] = (both[:, usable] * even_P[:, None]).mean(axis=0)
+        benchmark_weight_P, widening = _benchmark_weights(benchmark), widened or Widened()
+        estimate[usable] = (both[:, usable] * benchmark_weight_P[:, None]).mean(axis=0)
         intervals = _intervals(
             both[:, usable], estimate[usable], usable < runs, benchmark, widening, (replicates, seed)
         )
@@ -183,7 +183,7 @@ def square(token_P2: Float, answer_P2: Float, token: Direction, answer: Directio
     """
     token_P, answer_P = (value[:, 1] - value[:, 0] for value in (token_P2, answer_P2))
     known_P = ~np.isnan(token_P) & ~np.isnan(answer_P)
-    sign = [np.where(np.abs(change_P) < LEVEL, 0, np.sign(change_P))[known_P] for change_P in (token_P, answer_P)]
+    sign = [np.where(np.abs(change_P) < ROUNDING, 0, np.sign(change_P))[known_P] for change_P in (token_P, answer_P)]
     count = {(t, a): int(((sign[0] == t) & (sign[1] == a)).sum()) for t in (1, -1) for a in (1, -1)}
     level = int(known_P.sum()) - sum(count.values())
     return Square(count[1, 1], count[1, -1], count[-1, 1], count[-1, -1], level, token, answer)
@@ -223,7 +223,7 @@ def entropy_at_equal_n(counts: Sequence[tuple[Integer, Integer]], problems: int)
     return value_PR, n_P
 
 
-def top_entropy_share(tokens_H: Float, entropy_H: Float, share: float = TOP) -> Float:
+def top_entropy_share(tokens_H: Float, entropy_H: Float, share: float = FORK_SHARE) -> Float:
     """How much of all entropy the most uncertain tokens hold, from tokens and entropy by height, lowest first.
 
     Any axes may stand before that of heights. The bin that the share ends in is taken in part, at its mean.
@@ -248,7 +248,7 @@ def top_entropy_share(tokens_H: Float, entropy_H: Float, share: float = TOP) -> 
         return np.asarray((part * entropy).sum(axis=-1) / entropy.sum(axis=-1))
 
 
-def fork_height(tokens_H: Float, step: float, share: float = TOP) -> float:
+def fork_height(tokens_H: Float, step: float, share: float = FORK_SHARE) -> float:
     """The entropy (nats) from which on a token is among the most uncertain, to the step of the heights.
 
     Args:
@@ -290,14 +290,14 @@ def replicate_tokens(value_PQ: Float, benchmark_P: Text, replicates: int = REPLI
 def _intervals(
     value_PQ: Float,
     estimate_Q: Float,
-    alone_Q: NDArray[np.bool_],
+    single_run_Q: NDArray[np.bool_],
     benchmark_P: Text,
     widening: Widened,
     drawn: tuple[int, int],
 ) -> Sequence[Interval]:
-    """Of means of one run (`alone_Q`) and of differences; `drawn`: replicates and their seed."""
+    """Of means of one run (`single_run_Q`) and of differences; `drawn`: replicates and their seed."""
     effective_problems = float(effective(_benchmark_weights(benchmark_P)))
-    if effective_problems < FEW and not widening.share:
+    if effective_problems < MIN_EFFECTIVE_PROBLEMS and not widening.share:
         return [NO_INTERVAL] * len(estimate_Q)
     code_P = strata(benchmark_P)
     member_PS = np.eye(int(code_P.max()) + 1)[code_P]
@@ -306,7 +306,7 @@ def _intervals(
     sums_BQ = problem_sums(columns, code_P, *drawn)
     size_BS = sums_BQ[:, -member_PS.shape[1] :]
     above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
-    mean_BQ = _widened(above_BSQ, size_BS, alone_Q, widening, effective_problems, drawn[1])
+    mean_BQ = _widened(above_BSQ, size_BS, single_run_Q, widening, effective_problems, drawn[1])
     intervals = percentile_intervals(mean_BQ, estimate_Q)
     return intervals if widening.share else student(intervals, estimate_Q, mean_BQ, effective_problems)
 
@@ -318,9 +318,9 @@ def _benchmark_weights(benchmark_P: Text) -> Float:
 
 
 def _widened(
-    above_BSQ: Float, size_BS: Float, alone_Q: NDArray[np.bool_], widening: Widened, problems: float, seed: int
+    above_BSQ: Float, size_BS: Float, single_run_Q: NDArray[np.bool_], widening: Widened, problems: float, seed: int
 ) -> Float:
-    """Means of benchmarks in the replicates with the pseudo-problems; `alone_Q` are those of one run, not differences.
+    """Means of benchmarks in the replicates with the pseudo-problems; `single_run_Q`: of one run, not differences.
 
     Pseudo-problems of a share are shared among the benchmarks: one of few problems is widened as such.
     """
@@ -328,9 +328,11 @@ def _widened(
     if widening.share:
         rng = np.random.default_rng([seed, round(problems), S])
         weight_BS4 = rng.standard_gamma(0.5 / S, (B, S, 4))  # none, one, other, both: the cells of two runs
-        added_BSQ = np.where(alone_Q, weight_BS4[:, :, [0]], weight_BS4[:, :, [1]] - weight_BS4[:, :, [2]])
-        more_BSQ = np.where(alone_Q, weight_BS4[:, :, [0, 3]].sum(-1)[..., None], weight_BS4.sum(-1)[..., None])
-        return np.asarray(((above_BSQ + added_BSQ) / (size_BS[..., None] + more_BSQ)).mean(axis=1))
+        pseudo_sum_BSQ = np.where(single_run_Q, weight_BS4[:, :, [0]], weight_BS4[:, :, [1]] - weight_BS4[:, :, [2]])
+        pseudo_weight_BSQ = np.where(
+            single_run_Q, weight_BS4[:, :, [0, 3]].sum(-1)[..., None], weight_BS4.sum(-1)[..., None]
+        )
+        return np.asarray(((above_BSQ + pseudo_sum_BSQ) / (size_BS[..., None] + pseudo_weight_BSQ)).mean(axis=1))
     mean_BQ = (above_BSQ / size_BS[..., None]).mean(axis=1)
     if widening.by == 0:
         return np.asarray(mean_BQ)

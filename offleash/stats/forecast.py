@@ -18,11 +18,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMOOTHING = 8  # length of the binomial that damps the alternating series
-FARTHEST = 8  # times n; beyond, the two models part for reasons no data can settle
-FEWEST = 4  # samples per problem below which the two models cannot be distinguished by data
+MAX_EXTRAPOLATION = 8  # times n; beyond, the two models part for reasons no data can settle
+MIN_SAMPLES = 4  # samples per problem below which the two models cannot be distinguished by data
 LOG_BOUNDS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
-SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
-PLAUSIBLE = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
+NEVER_SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
+LOG_LIKELIHOOD_DROP = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
 Z_95 = 1.96
 CONFIDENCE = 0.95
 
@@ -144,41 +144,43 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
             "its own"
         )
     fits: tuple[Mixture, ...] = ()
-    newly = np.nan
+    newly_reached = np.nan
     if not unreached.any():
-        newly = 0.0
+        newly_reached = 0.0
         notes.append("every problem is reached: a larger budget can add nothing")
         bounds = [_coverage(drawn, correct, budgets)]
     elif unreached.all():
         notes.append("no problem is reached: low is 0, high is the 95% bound 3(k-n)/n problems (rule of three)")
         bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
-    elif n < FEWEST:
-        newly = _newly(correct)
-        notes.append(f"{n} samples per problem are too few to estimate the spread of rates: a forecast needs {FEWEST}")
+    elif n < MIN_SAMPLES:
+        newly_reached = _newly_reached(correct)
+        notes.append(
+            f"{n} samples per problem are too few to estimate the spread of rates: a forecast needs {MIN_SAMPLES}"
+        )
         bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
     else:
-        newly = _newly(correct)
+        newly_reached = _newly_reached(correct)
         fits = _fits(drawn, correct)
         bounds = [bound for fit in fits for bound in _carried(drawn, correct, budgets, fit)]
         notes.append(
             "range over models that the data do not rule out: beta-binomial, with or without problems never reached"
         )
-    low, high = (_rising(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
-    beyond = (budgets > FARTHEST * n) | (budgets < 1)
+    low, high = (_non_decreasing(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
+    beyond = (budgets > MAX_EXTRAPOLATION * n) | (budgets < 1)
     if beyond.any():
-        notes.append(f"no forecast beyond {FARTHEST}n = {FARTHEST * n} samples")
+        notes.append(f"no forecast beyond {MAX_EXTRAPOLATION}n = {MAX_EXTRAPOLATION * n} samples")
     nan_K = np.where(beyond, np.nan, 0.0)
     observed = float(1 - unreached.mean())
-    return Forecast(n, drawn.size, observed, budgets, low + nan_K, high + nan_K, newly, fits, tuple(notes))
+    return Forecast(n, drawn.size, observed, budgets, low + nan_K, high + nan_K, newly_reached, fits, tuple(notes))
 
 
-def _newly(correct_P: Ints) -> float:
+def _newly_reached(correct_P: Ints) -> float:
     """Good-Toulmin at 2n, which can be negative or too large, within what is possible."""
     frequencies = np.bincount(correct_P[correct_P > 0])[1:]
     return float(np.clip(good_toulmin(frequencies), 0, np.count_nonzero(correct_P == 0)))
 
 
-def _rising(budgets_K: Ints, bound_K: Floats) -> Floats:
+def _non_decreasing(budgets_K: Ints, bound_K: Floats) -> Floats:
     """A bound that does not fall with the budget, as coverage cannot."""
     order = np.argsort(budgets_K, kind="stable")
     out = np.empty_like(bound_K)
@@ -208,8 +210,8 @@ def _carried(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture) -> t
 def _rule_of_three(drawn_P: Ints, budgets_K: Ints) -> Floats:
     # no success in sum n_i samples: sum n_i p_i <= -ln .05 with 95% confidence, whatever the rates; k - n_i further
     # samples then reach at most max (k - n_i)/n_i times as many problems in expectation
-    more_K = np.maximum((budgets_K[:, None] - drawn_P) / drawn_P, 0).max(axis=1)
-    return np.asarray(np.minimum(-np.log(1 - CONFIDENCE) * more_K / drawn_P.size, 1.0))
+    extra_share_K = np.maximum((budgets_K[:, None] - drawn_P) / drawn_P, 0).max(axis=1)
+    return np.asarray(np.minimum(-np.log(1 - CONFIDENCE) * extra_share_K / drawn_P.size, 1.0))
 
 
 class _Cases(NamedTuple):
@@ -225,13 +227,13 @@ def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
     rate = (correct_P.sum() + 0.5) / (drawn_P.sum() + 1)
     starts = [[np.log(size * rate), np.log(size * (1 - rate))] for size in (0.1, 1.0, 10.0)]
     fits: list[Mixture] = []
-    for share in SHARES * float(np.mean(correct_P == 0)):
+    for share in NEVER_SHARES * float(np.mean(correct_P == 0)):
         mixture = _fit(cases, float(share), starts)
         fits.append(mixture)
         # the next share's fit is near; a and b share a ridge, so the last start is tried again too
         starts = [[np.log(mixture.a), np.log(mixture.b)], starts[-1]]
     best = max(fit.log_likelihood for fit in fits)
-    return tuple(fit for fit in fits if fit.log_likelihood >= best - PLAUSIBLE)
+    return tuple(fit for fit in fits if fit.log_likelihood >= best - LOG_LIKELIHOOD_DROP)
 
 
 def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:

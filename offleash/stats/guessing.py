@@ -15,8 +15,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-ROWS = 256  # problems compared with all others at a time: memory stays bounded when every problem shares its answers
-SAME = 1e-12  # shares nearer than this are equal
+ROWS_AT_A_TIME = (
+    256  # problems compared with all others at a time: memory stays bounded when every problem shares its answers
+)
+SAME_TOLERANCE = 1e-12  # shares nearer than this are equal
 
 
 @dataclass(frozen=True)
@@ -128,23 +130,23 @@ def guess_floor(
 
     drawn_P = np.bincount(problem, weights=count, minlength=problems)
     rate_P = np.bincount(problem[correct], weights=count[correct], minlength=problems) / np.maximum(drawn_P, 1)
-    erring_P = (errors_P > 0).astype(np.float64)
-    sum_P, above_P, barred_P = np.zeros(problems), np.zeros(problems), np.zeros(problems)
+    has_errors_P = (errors_P > 0).astype(np.float64)
+    sum_P, above_P, excluded_P = np.zeros(problems), np.zeros(problems), np.zeros(problems)
     accepted_by = accepts.T.tocsr()
-    for start in range(0, problems, ROWS):
-        rows = slice(start, min(start + ROWS, problems))
+    for start in range(0, problems, ROWS_AT_A_TIME):
+        rows = slice(start, min(start + ROWS_AT_A_TIME, problems))
         same = accepts[rows] @ accepted_by  # a problem shares its answers with itself, so this bars it too
         same.data[:] = 1.0
-        barred_P[rows] = same @ erring_P
+        excluded_P[rows] = same @ has_errors_P
         # [p, q]: how often a guesser with the wrong answers of problem q would be correct on problem p
-        borrowed = accepts[rows] @ shares
-        borrowed = csr_array(borrowed - borrowed.multiply(same))
-        row = np.repeat(np.arange(borrowed.shape[0]), np.diff(borrowed.indptr))
-        sum_P[rows] = np.bincount(row, weights=borrowed.data, minlength=borrowed.shape[0])
+        accepted_share = accepts[rows] @ shares
+        accepted_share = csr_array(accepted_share - accepted_share.multiply(same))
+        row = np.repeat(np.arange(accepted_share.shape[0]), np.diff(accepted_share.indptr))
+        sum_P[rows] = np.bincount(row, weights=accepted_share.data, minlength=accepted_share.shape[0])
         # problems whose wrong answers are correct on p at least as often as the run is: the rank of its rate
-        high = (borrowed.data > 0) & (borrowed.data >= rate_P[rows][row] - SAME)
-        above_P[rows] = np.bincount(row[high], minlength=borrowed.shape[0])
-    eligible_P = np.where(np.diff(accepts.indptr) > 0, np.rint(erring_P.sum() - barred_P), 0.0)
+        high = (accepted_share.data > 0) & (accepted_share.data >= rate_P[rows][row] - SAME_TOLERANCE)
+        above_P[rows] = np.bincount(row[high], minlength=accepted_share.shape[0])
+    eligible_P = np.where(np.diff(accepts.indptr) > 0, np.rint(has_errors_P.sum() - excluded_P), 0.0)
     known_P = eligible_P > 0
     floor_P = np.where(known_P, sum_P / np.maximum(eligible_P, 1), np.nan)
     # at rate 0 every eligible problem is at least as high, also those that share no answer

@@ -16,9 +16,9 @@ from offleash.stats.binomials import Float, Integer
 REPLICATES = 10_000
 LEVEL = 0.95
 _BLOCK_BYTES = 64 << 20  # of weights held at a time: 838 problems at 10,000 replicates
-_LARGE = 100  # problems in a stratum from which Exp(1) weights serve
-LEAST_SHAPE = 0.25  # 1 - 2/n is 0 or less for n <= 2; below a quarter one weight takes all in most replicates
-_SMALL = 5  # problems below which a stratum cannot show its own spread
+_LARGE_STRATUM = 100  # problems in a stratum from which Exp(1) weights serve
+MIN_SHAPE = 0.25  # 1 - 2/n is 0 or less for n <= 2; below a quarter one weight takes all in most replicates
+_SMALL_STRATUM = 5  # problems below which a stratum cannot show its own spread
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def _weight_blocks(problems: int, pooled: bytes, replicates: int, seed: int) -> 
     member_PS = np.zeros((problems, strata))
     member_PS[np.arange(problems), pooled_P] = 1.0
     size_S = member_PS.sum(axis=0)
-    shape_P = np.maximum(1 - 2 / size_S, LEAST_SHAPE)[pooled_P]
-    large = size_S.min(initial=_LARGE) >= _LARGE
+    shape_P = np.maximum(1 - 2 / size_S, MIN_SHAPE)[pooled_P]
+    large = size_S.min(initial=_LARGE_STRATUM) >= _LARGE_STRATUM
     block = max(1, _BLOCK_BYTES // (8 * max(problems, 1)))
     for start in range(0, replicates, block):
         shape = (min(start + block, replicates) - start, problems)
@@ -138,7 +138,7 @@ def gamma_shape(problems: int) -> float:
         >>> gamma_shape(10), gamma_shape(500)
         (0.8, 1.0)
     """
-    return 1.0 if problems >= _LARGE else max(1 - 2 / problems, LEAST_SHAPE)
+    return 1.0 if problems >= _LARGE_STRATUM else max(1 - 2 / problems, MIN_SHAPE)
 
 
 def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0) -> Float:
@@ -182,17 +182,17 @@ def percentile_intervals(replicate_BQ: Float, estimate_Q: Float, level: float = 
     ends_2Q = np.full((2, replicate_BQ.shape[1]), np.nan)
     usable_Q = ~np.isnan(replicate_BQ).all(axis=0)
     with np.errstate(invalid="ignore"):
-        clean = np.isnan(replicate_BQ).any(axis=0)
-        plain_Q = usable_Q & ~clean
-        ends_2Q[:, plain_Q] = np.quantile(replicate_BQ[:, plain_Q], tails, axis=0)
-        ragged_Q = usable_Q & clean
-        if ragged_Q.any():
-            ends_2Q[:, ragged_Q] = np.nanquantile(replicate_BQ[:, ragged_Q], tails, axis=0)
+        has_nan_Q = np.isnan(replicate_BQ).any(axis=0)
+        complete_Q = usable_Q & ~has_nan_Q
+        ends_2Q[:, complete_Q] = np.quantile(replicate_BQ[:, complete_Q], tails, axis=0)
+        incomplete_Q = usable_Q & has_nan_Q
+        if incomplete_Q.any():
+            ends_2Q[:, incomplete_Q] = np.nanquantile(replicate_BQ[:, incomplete_Q], tails, axis=0)
     low_Q, high_Q = np.fmin(ends_2Q[0], estimate_Q), np.fmax(ends_2Q[1], estimate_Q)
     unknown_Q = np.isnan(estimate_Q)
     return [
-        Interval(np.nan, np.nan) if hidden else Interval(float(low), float(high))
-        for low, high, hidden in zip(low_Q, high_Q, unknown_Q, strict=True)
+        Interval(np.nan, np.nan) if is_unknown else Interval(float(low), float(high))
+        for low, high, is_unknown in zip(low_Q, high_Q, unknown_Q, strict=True)
     ]
 
 
@@ -219,29 +219,29 @@ def simultaneous_band(
         (True, True)
     """
     center_K, spread_K = replicate_BK.mean(axis=0), replicate_BK.std(axis=0)
-    moving_K = spread_K > 0
-    if not moving_K.any():
+    varying_K = spread_K > 0
+    if not varying_K.any():
         return estimate_K.copy(), estimate_K.copy()
-    deviation_B = (np.abs(replicate_BK - center_K)[:, moving_K] / spread_K[moving_K]).max(axis=1)
-    reach_K = np.quantile(deviation_B, level) * spread_K
-    low_K = np.clip(np.minimum(center_K - reach_K, estimate_K), *within)
-    high_K = np.clip(np.maximum(center_K + reach_K, estimate_K), *within)
+    deviation_B = (np.abs(replicate_BK - center_K)[:, varying_K] / spread_K[varying_K]).max(axis=1)
+    half_width_K = np.quantile(deviation_B, level) * spread_K
+    low_K = np.clip(np.minimum(center_K - half_width_K, estimate_K), *within)
+    high_K = np.clip(np.maximum(center_K + half_width_K, estimate_K), *within)
     return low_K, high_K
 
 
 def _pooled(stratum_P: Integer) -> Integer:
     """Strata of fewer than five problems joined into one, and that one, if still small, with the smallest other."""
     size_S = np.bincount(stratum_P)
-    small = size_S < _SMALL
+    small = size_S < _SMALL_STRATUM
     if not small.any():
         return stratum_P
     rest = np.flatnonzero(small)
-    if size_S[rest].sum() < _SMALL and not small.all():
+    if size_S[rest].sum() < _SMALL_STRATUM and not small.all():
         others = np.flatnonzero(~small)
         rest = np.append(rest, others[np.argmin(size_S[others])])
-    joined_S = np.arange(size_S.size)
-    joined_S[rest] = rest[0]
-    return np.unique(joined_S[stratum_P], return_inverse=True)[1].astype(np.int64)
+    merged_S = np.arange(size_S.size)
+    merged_S[rest] = rest[0]
+    return np.unique(merged_S[stratum_P], return_inverse=True)[1].astype(np.int64)
 
 
 def strata(label_P: NDArray[np.str_] | Sequence[str]) -> Integer:
@@ -287,7 +287,7 @@ def wilson(successes: float, total: float, level: float = LEVEL) -> Interval:
     return Interval(float(min(center - half, share)), float(max(center + half, share)))
 
 
-# Means, shares and ratios over few problems: no interval below FEW of them, a wider one just above.
+# Means, shares and ratios over few problems: no interval below MIN_EFFECTIVE_PROBLEMS of them, a wider one just above.
 
 
 REACHED_OR_NOT = np.array([[1.0, 1.0], [0.0, 1.0]])  # pseudo-problems: without them a share of 0 or 1 has no width
@@ -331,7 +331,7 @@ def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
         least: the smallest value that is possible.
 
     Returns:
-        The mean and its 95% interval, NaN where fewer than FEW problems are known.
+        The mean and its 95% interval, NaN where fewer than MIN_EFFECTIVE_PROBLEMS problems are known.
 
     Example:
         >>> mean_of(np.array([1.0, 3.0, np.nan]), np.zeros(3, dtype=np.int64)).value
@@ -342,7 +342,7 @@ def mean_of(value_P: Float, stratum_P: Integer, least: float = 0.0) -> Estimate:
     return Estimate(float(value_Q[0]), clipped(ends[0], least))
 
 
-FEW = 8  # problems below which a measure without edges cannot show its own spread
+MIN_EFFECTIVE_PROBLEMS = 8  # problems below which a measure without edges cannot show its own spread
 NO_INTERVAL = Interval(np.nan, np.nan)
 
 
@@ -385,7 +385,7 @@ def effective(weight_P: ArrayLike) -> Float:
 
 
 def student(
-    ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: ArrayLike, among: int | None = None
+    ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: ArrayLike, sampled_from: int | None = None
 ) -> list[Interval]:
     """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
 
@@ -414,14 +414,14 @@ def student(
 
     n_Q = np.broadcast_to(np.maximum(np.asarray(problems, dtype=np.float64), 2.0), value_Q.shape)
     tail = (1 + LEVEL) / 2
-    short_Q = 1.0 if among is None else np.sqrt((n_Q * gamma_shape(among) + 1) / (n_Q - 1))
-    t_Q = stdtrit(n_Q - 1, tail) * short_Q
-    factor_Q = t_Q / float(ndtri(tail))
+    correction_Q = 1.0 if sampled_from is None else np.sqrt((n_Q * gamma_shape(sampled_from) + 1) / (n_Q - 1))
+    t_factor_Q = stdtrit(n_Q - 1, tail) * correction_Q
+    factor_Q = t_factor_Q / float(ndtri(tail))
     known_BQ = np.isfinite(value_BQ)
     count_Q = np.maximum(known_BQ.sum(axis=0), 1)
     middle_Q = np.where(known_BQ, value_BQ, 0.0).sum(axis=0) / count_Q
     square_BQ = np.where(known_BQ, value_BQ - middle_Q, 0.0) ** 2
-    least_Q = t_Q * np.sqrt(square_BQ.sum(axis=0) / count_Q)
+    least_Q = t_factor_Q * np.sqrt(square_BQ.sum(axis=0) / count_Q)
     return [
         Interval(
             float(value - np.maximum(factor * (value - interval.low), least)),
@@ -436,8 +436,8 @@ def ratios(
 ) -> tuple[Float, list[Interval]]:
     """Q ratios of sums over problems, each with its interval over problems; all of them paired.
 
-    No interval where fewer than FEW problems, counted by how much they weigh, have a part in a ratio: they do not show
-    how others differ. Of somewhat more it is as wide as their number asks for (Student's t).
+    No interval where fewer than MIN_EFFECTIVE_PROBLEMS problems, counted by how much they weigh, have a part in a
+    ratio: they do not show how others differ. Of somewhat more it is as wide as their number asks for (Student's t).
 
     Args:
         numerator_PQ: of P problems; NaN: not known.
@@ -462,10 +462,11 @@ def ratios(
         return estimate_Q, [NO_INTERVAL] * len(estimate_Q)
     columns = np.concatenate([top_PQ, weight_PQ], axis=1)
     sums_BQ = problem_sums(columns, stratum_P, replicates, seed)
-    above_BQ, below_BQ = np.split(sums_BQ, 2, axis=1)
-    ratio_BQ = np.divide(above_BQ, below_BQ, out=np.full_like(above_BQ, np.nan), where=below_BQ > 0)
+    numerator_BQ, denominator_BQ = np.split(sums_BQ, 2, axis=1)
+    ratio_BQ = np.divide(numerator_BQ, denominator_BQ, out=np.full_like(numerator_BQ, np.nan), where=denominator_BQ > 0)
     plain = percentile_intervals(ratio_BQ, estimate_Q)
-    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, among=len(numerator_PQ))
+    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, sampled_from=len(numerator_PQ))
     return estimate_Q, [
-        interval if telling >= FEW else NO_INTERVAL for interval, telling in zip(wide, effective_Q, strict=True)
+        interval if problems_effective >= MIN_EFFECTIVE_PROBLEMS else NO_INTERVAL
+        for interval, problems_effective in zip(wide, effective_Q, strict=True)
     ]

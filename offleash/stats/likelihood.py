@@ -15,7 +15,7 @@ from offleash.stats.support_classes import ZETA, epsilon
 
 STRATA = 5  # of lengths, at most
 MIN_EFFECTIVE = 5.0  # effective samples below which an estimate is one or two samples' word, and no reading rests on it
-LEAST = 2  # traces of a class below which lengths are not matched
+MIN_TRACES = 2  # traces of a class below which lengths are not matched
 
 
 class Reach(StrEnum):
@@ -54,9 +54,9 @@ def log_sums(log_S: ArrayLike, problem_S: ArrayLike, problems: int) -> Float:
         array([0.3, 0.5, 0. ])
     """
     value_S, index_S = np.asarray(log_S, dtype=np.float64), np.asarray(problem_S, dtype=np.int64)
-    top_P = np.full(problems, -np.inf)
-    np.maximum.at(top_P, index_S, value_S)
-    shift_P = np.where(np.isfinite(top_P), top_P, 0.0)
+    max_log_P = np.full(problems, -np.inf)
+    np.maximum.at(max_log_P, index_S, value_S)
+    shift_P = np.where(np.isfinite(max_log_P), max_log_P, 0.0)
     sum_P = np.zeros(problems)
     np.add.at(sum_P, index_S, np.exp(value_S - shift_P[index_S]))
     with np.errstate(divide="ignore"):
@@ -111,10 +111,10 @@ def weighed_mass(
     possible_S = np.isfinite(other_S) & np.isfinite(finder_S)
     log_S = np.subtract(other_S, finder_S, out=np.full_like(other_S, -np.inf), where=possible_S)
     sum_P, square_P = (log_sums(times * log_S, problem_S, len(n_P)) for times in (1, 2))
-    some_P = np.isfinite(sum_P)
+    finite_P = np.isfinite(sum_P)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         estimate_P = np.where(n_P > 0, np.exp(sum_P - np.log(n_P)), np.nan)
-        effective_P = np.where(some_P, np.exp(2 * sum_P - square_P), 0.0)
+        effective_P = np.where(finite_P, np.exp(2 * sum_P - square_P), 0.0)
     return WeighedMass(estimate_P, effective_P, np.minimum(ZETA * estimate_P, 1.0))
 
 
@@ -144,9 +144,9 @@ def mass_of_both(
     index_S = np.asarray(problem_S, dtype=np.int64)
     n_q_P, n_pi_P = (np.asarray(drawn_P, dtype=np.float64) for drawn_P in (drawn_q_P, drawn_pi_P))
     with np.errstate(divide="ignore"):
-        mixed_S = np.logaddexp(np.log(n_q_P)[index_S] + q_S, np.log(n_pi_P)[index_S] + pi_S)
-    possible_S = np.isfinite(q_S) & np.isfinite(mixed_S)
-    log_S = np.subtract(q_S, mixed_S, out=np.full_like(q_S, -np.inf), where=possible_S)
+        mixture_S = np.logaddexp(np.log(n_q_P)[index_S] + q_S, np.log(n_pi_P)[index_S] + pi_S)
+    possible_S = np.isfinite(q_S) & np.isfinite(mixture_S)
+    log_S = np.subtract(q_S, mixture_S, out=np.full_like(q_S, -np.inf), where=possible_S)
     mass_P = np.exp(log_sums(log_S, index_S, len(n_q_P)))
     return np.where(n_q_P + n_pi_P > 0, mass_P, np.nan)
 
@@ -273,16 +273,16 @@ def matched_weights(tokens_T: ArrayLike, group_T: ArrayLike, weight_T: ArrayLike
     """
     length_T, weights_T = np.asarray(tokens_T, dtype=np.float64), np.asarray(weight_T, dtype=np.float64)
     _, index_T, size_G = np.unique(np.asarray(group_T), return_inverse=True, return_counts=True)
-    if len(size_G) < 2 or size_G.min() < LEAST:
+    if len(size_G) < 2 or size_G.min() < MIN_TRACES:
         return np.zeros(len(length_T))
     strata = int(np.clip(size_G.min() // 2, 2, STRATA))
     edges = np.unique(np.quantile(length_T, np.linspace(0, 1, strata + 1)[1:-1]))
     stratum_T = np.searchsorted(edges, length_T, side="left")
-    have_GS = np.zeros((len(size_G), len(edges) + 1))
-    np.add.at(have_GS, (index_T, stratum_T), weights_T)
-    share_GS = have_GS / have_GS.sum(axis=1, keepdims=True)
-    common_S = np.where((have_GS > 0).all(axis=0), share_GS.mean(axis=0), 0.0)
-    scale_GS = np.divide(common_S, have_GS, out=np.zeros_like(have_GS), where=have_GS > 0)
+    count_GS = np.zeros((len(size_G), len(edges) + 1))
+    np.add.at(count_GS, (index_T, stratum_T), weights_T)
+    share_GS = count_GS / count_GS.sum(axis=1, keepdims=True)
+    common_S = np.where((count_GS > 0).all(axis=0), share_GS.mean(axis=0), 0.0)
+    scale_GS = np.divide(common_S, count_GS, out=np.zeros_like(count_GS), where=count_GS > 0)
     return np.asarray(weights_T * scale_GS[index_T, stratum_T])
 
 

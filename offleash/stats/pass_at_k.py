@@ -261,13 +261,13 @@ def bayes_at_n(outcome_PN: ArrayLike, weight_C: ArrayLike) -> tuple[float, float
     return float(mean_P.mean()), float(np.sqrt(variance_P.sum() / (total + 1)) / problems)
 
 
-def _at_least(drawn: ArrayLike, correct: ArrayLike, k: int, least_J: np.ndarray) -> Float:
+def _at_least(drawn: ArrayLike, correct: ArrayLike, k: int, min_hits_J: np.ndarray) -> Float:
     """Chance of at least each of the `least` successes in k draws; the last axis runs over `least`."""
     n, c = np.broadcast_arrays(np.asarray(drawn), np.asarray(correct))
-    hits = np.arange(least_J.min(), k + 1)
+    hits = np.arange(min_hits_J.min(), k + 1)
     pmf = np.exp(log_hypergeometric(hits, n[..., None], c[..., None], k))
     tail = np.cumsum(pmf[..., ::-1], axis=-1)[..., ::-1]
-    chance = np.minimum(tail[..., least_J - least_J.min()], 1.0)
+    chance = np.minimum(tail[..., min_hits_J - min_hits_J.min()], 1.0)
     return np.where((k <= n)[..., None], chance, np.nan)
 
 
@@ -283,7 +283,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Complex = NDArray[np.complex128]
 
-COUNTED = 1 << 20  # samples of a problem up to which subsamples are drawn by shuffling them
+MAX_SHUFFLED = 1 << 20  # samples of a problem up to which subsamples are drawn by shuffling them
 NEGLIGIBLE = 1e-17  # chance below which a number of winning votes is left out of an exact sum
 
 
@@ -384,8 +384,8 @@ def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.boo
     # answers with equal counts and verdicts are interchangeable: a few distinct counts stand for hundreds of answers
     count_U, which = np.unique(count_A[votes_A], return_inverse=True)
     right_U = np.bincount(which[correct_A[votes_A]], minlength=count_U.size)
-    every_U = np.bincount(which, minlength=count_U.size)
-    return _Ballot(count_U, right_U, every_U - right_U, int(count_A[~votes_A].sum()), int(count_A.sum()))
+    answers_U = np.bincount(which, minlength=count_U.size)
+    return _Ballot(count_U, right_U, answers_U - right_U, int(count_A[~votes_A].sum()), int(count_A.sum()))
 
 
 def _elect(ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, int]) -> tuple[float, float]:
@@ -398,13 +398,13 @@ def _elect(ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, 
         top = ballot.count_U.size - 1
         return float(ballot.right_U[top] / (ballot.right_U[top] + ballot.wrong_U[top])), 0.0
     if 2 * ballot.kinds * ballot.roots <= effort:  # at least two sums of so many terms: the race itself is not cheap
-        race = _race(ballot, k)
+        race = _vote_counts(ballot, k)
         if race.effort <= effort:
-            return _exact(ballot, k, race), 0.0
+            return _exact_majority(ballot, k, race), 0.0
     return _simulated(ballot, k, draws, np.random.default_rng(seed))
 
 
-class _Race(NamedTuple):
+class _VoteCounts(NamedTuple):
     pmf_UM: Floats  # chance that an answer gets m votes, before the condition that all votes add to k
     winning: list[int]  # numbers of winning votes with a chance that matters
     ties_M: Ints  # largest number of rivals that could tie at m votes
@@ -412,44 +412,44 @@ class _Race(NamedTuple):
     effort: float
 
 
-def _race(ballot: _Ballot, k: int) -> _Race:
-    n, every_U = ballot.n, ballot.right_U + ballot.wrong_U
+def _vote_counts(ballot: _Ballot, k: int) -> _VoteCounts:
+    n, answers_U = ballot.n, ballot.right_U + ballot.wrong_U
     most = min(k, int(ballot.count_U.max()))
     m_M = np.arange(most + 1)
     pmf_UM = binomial_pmf(m_M, ballot.count_U[:, None], k / n)
-    none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** every_U[:, None], axis=0)
+    none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** answers_U[:, None], axis=0)
     wins_M = np.max(pmf_UM * (ballot.right_U > 0)[:, None], axis=0)
-    ties_M = np.minimum(every_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
+    ties_M = np.minimum(answers_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
     alone = float(binomial_pmf(k, n, k / n))
     winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
     sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
-    return _Race(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
+    return _VoteCounts(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
 
 
-def _exact(ballot: _Ballot, k: int, race: _Race) -> float:
-    every_U, theta = ballot.right_U + ballot.wrong_U, k / ballot.n
+def _exact_majority(ballot: _Ballot, k: int, race: _VoteCounts) -> float:
+    answers_U, theta = ballot.right_U + ballot.wrong_U, k / ballot.n
     z_F = np.exp(2j * np.pi * np.arange(race.roots // 2 + 1) / race.roots)
     # conjugate roots give conjugate terms: count the inner ones twice and keep the real part
     twice_F = np.where((np.arange(z_F.size) == 0) | (2 * np.arange(z_F.size) == race.roots), 1.0, 2.0) / race.roots
-    rest_F = twice_F * (1 - theta + theta * z_F) ** ballot.void * z_F ** (-k % race.roots)
-    below_UF, power_F, credit = np.zeros((every_U.size, z_F.size), dtype=np.complex128), np.ones_like(z_F), 0.0
+    void_F = twice_F * (1 - theta + theta * z_F) ** ballot.void * z_F ** (-k % race.roots)
+    below_UF, power_F, credit = np.zeros((answers_U.size, z_F.size), dtype=np.complex128), np.ones_like(z_F), 0.0
     winning = set(race.winning)
     for m in range(1, max(race.winning, default=0) + 1):
         below_UF += race.pmf_UM[:, m - 1, None] * power_F
         power_F = power_F * z_F
         if m in winning:
             tie_UF = race.pmf_UM[:, m, None] * power_F
-            credit += _credit(ballot, below_UF, tie_UF, rest_F, int(race.ties_M[m]))
+            credit += _credit(ballot, below_UF, tie_UF, void_F, int(race.ties_M[m]))
     return float(np.clip(credit / binomial_pmf(k, ballot.n, theta), 0.0, 1.0))
 
 
-def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, rest_F: Complex, ties: int) -> float:
+def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, void_F: Complex, ties: int) -> float:
     """Chance, shared over ties, that a correct answer wins with the votes that `tie_UF` stands for."""
-    every_U, credit = ballot.right_U + ballot.wrong_U, 0.0
+    answers_U, credit = ballot.right_U + ballot.wrong_U, 0.0
     node_Q, weight_Q = np.polynomial.legendre.leggauss(ties // 2 + 1)  # exact for the degree `ties` in u
     for winner in np.flatnonzero(ballot.right_U):
-        rival_U = every_U - (np.arange(every_U.size) == winner)
-        won_F = rest_F * tie_UF[winner] * ballot.right_U[winner]
+        rival_U = answers_U - (np.arange(answers_U.size) == winner)
+        won_F = void_F * tie_UF[winner] * ballot.right_U[winner]
         for u, weight in zip((node_Q + 1) / 2, weight_Q / 2, strict=True):
             product_F = np.prod((below_UF + u * tie_UF) ** rival_U[:, None], axis=0)
             credit += weight * float((won_F @ product_F).real)
@@ -461,10 +461,10 @@ def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) ->
     answers_V = np.stack([ballot.wrong_U, ballot.right_U], axis=1).ravel()[::-1]
     count_A = np.repeat(np.repeat(ballot.count_U, 2)[::-1], answers_V)
     right_A = np.repeat(np.arange(answers_V.size) % 2 == 0, answers_V)
-    hand_A = np.append(count_A, ballot.void)
+    urn_A = np.append(count_A, ballot.void)
     # "count" shuffles the samples themselves: cheap where k is much smaller than the number of answers
-    method: Literal["count", "marginals"] = "count" if ballot.n <= COUNTED else "marginals"
-    drawn_BA = rng.multivariate_hypergeometric(hand_A, k, size=draws, method=method)[:, :-1]
+    method: Literal["count", "marginals"] = "count" if ballot.n <= MAX_SHUFFLED else "marginals"
+    drawn_BA = rng.multivariate_hypergeometric(urn_A, k, size=draws, method=method)[:, :-1]
     top_B = drawn_BA.max(axis=1)
     tied_BA = (drawn_BA == top_B[:, None]) & (top_B > 0)[:, None]
     credit_B = tied_BA[:, right_A].sum(axis=1) / np.maximum(tied_BA.sum(axis=1), 1)

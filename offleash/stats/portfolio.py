@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_SPLITS = 65
-SAME = 1e-12  # coverages nearer than this are equal: the more even split is then taken
+SAME_TOLERANCE = 1e-12  # coverages nearer than this are equal: the more even split is then taken
 LEVEL = 0.95
 
 
@@ -111,9 +111,9 @@ def portfolio(
         weight_BP = np.random.default_rng([seed, 1]).standard_exponential((replicates, problems))
         gain_B = _cross_fit(weight_BP, reach_PS, base_S, half_HP).gain_B
         low, high = (float(q) for q in np.quantile(gain_B, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-    pure = float(coverage_S[-1]), float(coverage_S[0])
+    single_model = float(coverage_S[-1]), float(coverage_S[0])
     left_out = enough_P.size - problems
-    return Portfolio(k, problems, left_out, base_S, coverage_S, best, value, *pure, gain, low, high)
+    return Portfolio(k, problems, left_out, base_S, coverage_S, best, value, *single_model, gain, low, high)
 
 
 def portfolio_curve(
@@ -179,9 +179,9 @@ def _reach(
 
 def _choice(coverage_BS: Floats, base_S: Ints) -> NDArray[np.intp]:
     """Index of the best split of each replicate; of equal ones the most even, so that swapping the runs mirrors it."""
-    uneven_S = np.abs(2 * base_S - base_S[-1]) + 1.0
-    best_BS = coverage_BS >= coverage_BS.max(axis=1, keepdims=True) - SAME
-    return np.asarray(np.argmax(best_BS / uneven_S, axis=1))
+    imbalance_S = np.abs(2 * base_S - base_S[-1]) + 1.0
+    best_BS = coverage_BS >= coverage_BS.max(axis=1, keepdims=True) - SAME_TOLERANCE
+    return np.asarray(np.argmax(best_BS / imbalance_S, axis=1))
 
 
 def _halves(problems: int, halvings: int, seed: int) -> NDArray[np.bool_]:
@@ -207,8 +207,8 @@ def _cross_fit(weight_BP: Floats, reach_PS: Floats, base_S: Ints, half_HP: NDArr
             (first_BS, second_BS, 1 - part_B / weight_B),
             (second_BS, first_BS, part_B / weight_B),
         ):
-            valued_B = test_BS[row_B, _choice(learn_BS, base_S)]
+            test_value_B = test_BS[row_B, _choice(learn_BS, base_S)]
             pure_B = test_BS[row_B, ends[_choice(learn_BS[:, ends], ends)]]
-            value_B += share_B * valued_B
-            gain_B += share_B * (valued_B - pure_B)
+            value_B += share_B * test_value_B
+            gain_B += share_B * (test_value_B - pure_B)
     return _CrossFit(value_B / len(half_HP), gain_B / len(half_HP))

@@ -16,8 +16,8 @@ from offleash.stats.support_classes import AFTER, BEFORE
 Flags = NDArray[np.bool_]
 
 CONFIDENCE = 0.95
-RATE = 0.05  # false discovery rate of the lists
-TIE = 1 + 1e-9  # a p-value that is the threshold but for rounding, as 1/20 of 3 against 0 in 3, does not miss it
+FDR = 0.05  # false discovery rate of the lists
+TIE_FACTOR = 1 + 1e-9  # a p-value that is the threshold but for rounding, as 1/20 of 3 against 0 in 3, does not miss it
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def fall_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
     return np.where(correct_P2[:, AFTER] >= 1, tail_P, 1.0)
 
 
-def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
+def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = FDR) -> Lists:
     """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems.
 
     Args:
@@ -167,7 +167,7 @@ def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = RATE) -> Lists:
     return Lists(*(discoveries(p_P, rate) for p_P in tests))
 
 
-def discoveries(p_P: Float, rate: float = RATE) -> Integer:
+def discoveries(p_P: Float, rate: float = FDR) -> Integer:
     """Rows that are significant after Benjamini-Hochberg, most significant first.
 
     Args:
@@ -181,7 +181,7 @@ def discoveries(p_P: Float, rate: float = RATE) -> Integer:
         >>> discoveries(np.array([0.2, 0.001, 0.01]))
         array([1, 2])
     """
-    rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE)
+    rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE_FACTOR)
     return rows[np.argsort(p_P[rows], kind="stable")]
 
 
@@ -199,7 +199,7 @@ def holm_rejections(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
         >>> holm_rejections(np.array([0.2, 0.001, 0.01]))
         2
     """
-    return int((holm(p_P) <= alpha * TIE).sum())
+    return int((holm(p_P) <= alpha * TIE_FACTOR).sum())
 
 
 def strength(correct_P2: Integer) -> dict[str, Strength]:
@@ -233,8 +233,8 @@ def _bound_by_count(drawn_P2: Integer, correct_P2: Integer, alpha: float) -> int
     lost = lost[np.argsort(chance_P[lost], kind="stable")]
 
     def explained(dropped: int) -> bool:
-        rest_P = np.delete(chance_P, lost[:dropped])
-        return upper_tail(rest_P, len(lost) - dropped)[0] > alpha * TIE
+        remaining_P = np.delete(chance_P, lost[:dropped])
+        return upper_tail(remaining_P, len(lost) - dropped)[0] > alpha * TIE_FACTOR
 
     low, high = 0, len(lost)  # the tail grows with every problem dropped, so the least m is found by halving
     while low < high:
@@ -350,8 +350,8 @@ def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | N
         (10, 14)
     """
     hits = np.arange(1, k + 1)
-    sure = np.flatnonzero(log_miss(2 * k, k, hits) <= np.log(alpha / max(problems, 1)))
-    return int(hits[sure[0]]) if sure.size else None
+    significant = np.flatnonzero(log_miss(2 * k, k, hits) <= np.log(alpha / max(problems, 1)))
+    return int(hits[significant[0]]) if significant.size else None
 
 
 def chance_of_detection(rate: Float, k: int, least: int) -> Float:
@@ -384,7 +384,7 @@ def _confirmed(drawn_P2: Integer, correct_P2: Integer) -> Confirmation:
 
 def _both_halves(drawn_P: Integer, correct_P: Integer) -> Float:
     """Chance that both halves of a random split hold a success; 0 for fewer than two."""
-    even_P = drawn_P - drawn_P % 2  # of an odd number one sample is set aside
-    miss_P = np.exp(log_miss(drawn_P, correct_P, even_P // 2))
-    neither_P = np.exp(log_miss(drawn_P, correct_P, even_P))
+    even_count_P = drawn_P - drawn_P % 2  # of an odd number one sample is set aside
+    miss_P = np.exp(log_miss(drawn_P, correct_P, even_count_P // 2))
+    neither_P = np.exp(log_miss(drawn_P, correct_P, even_count_P))
     return np.where(correct_P >= 2, 1 - 2 * miss_P + neither_P, 0.0)

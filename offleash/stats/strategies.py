@@ -17,7 +17,7 @@ from offleash.stats.binomials import Float, Integer, log_miss
 from offleash.stats.intervals import REPLICATES, Estimate, Interval, percentile_intervals, replicate_sums
 from offleash.stats.support_classes import AFTER, BEFORE
 
-LEAST = 10  # problems below which nothing is said about richness or novelty: too few to show their spread
+MIN_PROBLEMS = 10  # problems below which nothing is said about richness or novelty: too few to show their spread
 
 
 class Basis(StrEnum):
@@ -72,7 +72,7 @@ class StrategyNovelty:
     @property
     def enough(self) -> bool:
         """Whether the problems are enough to say anything."""
-        return self.problems >= LEAST
+        return self.problems >= MIN_PROBLEMS
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Richness:
     @property
     def enough(self) -> bool:
         """Whether the problems are enough to say anything."""
-        return self.problems >= LEAST
+        return self.problems >= MIN_PROBLEMS
 
 
 def novelty(
@@ -133,11 +133,11 @@ def novelty(
     value_P8 = _novelty_columns(counts, total_P2, np.where(kept_P, n_P, 0))[kept_P]
     sample_2 = (1 / total_P2[kept_P]).mean(axis=0)
     estimate_Q, interval = _shares(value_P8, sample_2, counts.stratum_P[kept_P], replicates, seed)
-    share, again, more, mass, mass_again, mass_more = (
+    share, redraw, excess, mass, mass_redraw, mass_excess = (
         Estimate(float(value), ends) for value, ends in zip(estimate_Q, interval, strict=True)
     )
     n, problems = float(n_P[kept_P].mean()), int(kept_P.sum())
-    return StrategyNovelty(basis, n, problems, share, again, more, mass, mass_again, mass_more)
+    return StrategyNovelty(basis, n, problems, share, redraw, excess, mass, mass_redraw, mass_excess)
 
 
 def richness(
@@ -173,21 +173,21 @@ def richness(
     seen_PR = [_per_problem(counts, _seen(total_W2[:, r], counts.count_W2[:, r], n_W)) for r in (BEFORE, AFTER)]
     before_P, after_P = (seen_P[kept_P] for seen_P in seen_PR)
     value_P4 = np.stack([before_P, after_P, after_P - before_P, np.ones_like(after_P)], axis=1)
-    sums_B4 = replicate_sums(value_P4, _moved(value_P4), counts.stratum_P[kept_P], replicates, seed)
+    sums_B4 = replicate_sums(value_P4, _change_columns(value_P4), counts.stratum_P[kept_P], replicates, seed)
     estimate_3 = value_P4[:, :3].mean(axis=0)
     ends = percentile_intervals(sums_B4[:, :3] / sums_B4[:, 3:], estimate_3)
     estimates = (Estimate(float(value), interval) for value, interval in zip(estimate_3, ends, strict=True))
     return Richness(basis, float(n_P[kept_P].mean()), int(kept_P.sum()), *estimates)
 
 
-def _moved(value_P4: Float) -> Float:
+def _change_columns(value_P4: Float) -> Float:
     """Pseudo-problems in which the run after shows more, and fewer: by a way, or twice as far as problems move.
 
     Without them few problems that happen to move alike have an interval of no width, and others too short a one.
     """
     size = max(1.0, 2 * float(np.sqrt(np.mean(value_P4[:, 2] ** 2))))
-    middle = float(value_P4[:, [BEFORE, AFTER]].mean())
-    return np.array([[middle - move / 2, middle + move / 2, move, 1.0] for move in (size, -size)])
+    common_mean = float(value_P4[:, [BEFORE, AFTER]].mean())
+    return np.array([[common_mean - move / 2, common_mean + move / 2, move, 1.0] for move in (size, -size)])
 
 
 def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) -> Float:
@@ -196,15 +196,15 @@ def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) ->
     (base_W, rl_W), (all_W, drawn_W) = counts.count_W2.T, total_W2.T
     unseen_W = np.exp(log_miss(all_W, base_W, n_W))  # in n samples of the run before
     seen_W = _seen(drawn_W, rl_W, n_W)
-    again_W = unseen_W - np.exp(log_miss(all_W, base_W, 2 * n_W))
+    redraw_W = unseen_W - np.exp(log_miss(all_W, base_W, 2 * n_W))
     share_W2 = counts.count_W2 / np.maximum(total_W2, 1)
     # a sample of the second draw: none of the others of its way is among n of the remaining samples
-    alone_W = np.where(base_W > 0, np.exp(log_miss(all_W - 1, np.maximum(base_W - 1, 0), n_W)), 0.0)
+    once_W = np.where(base_W > 0, np.exp(log_miss(all_W - 1, np.maximum(base_W - 1, 0), n_W)), 0.0)
     columns = (
         (unseen_W * seen_W, seen_W),
-        (again_W, 1 - unseen_W),
+        (redraw_W, 1 - unseen_W),
         (share_W2[:, AFTER] * unseen_W, share_W2[:, AFTER]),
-        (share_W2[:, BEFORE] * alone_W, share_W2[:, BEFORE]),
+        (share_W2[:, BEFORE] * once_W, share_W2[:, BEFORE]),
     )
     return np.stack([_per_problem(counts, np.nan_to_num(column_W)) for pair in columns for column_W in pair], axis=1)
 
@@ -218,17 +218,18 @@ def _shares(
     they cannot show: each has one way, and as much new mass as the problem that moved most, or one sample.
     """
     share_P4 = np.nan_to_num(_ratios(value_P8))
-    whole_4 = np.array([1.0, 1.0, *value_P8[:, [5, 7]].mean(axis=0)])
+    mean_total_4 = np.array([1.0, 1.0, *value_P8[:, [5, 7]].mean(axis=0)])
     most = np.abs(share_P4[:, 2] - share_P4[:, 3]).max()
-    new_4 = np.array([1.0, 1.0, *np.maximum(most * whole_4[2:], sample_2[[AFTER, BEFORE]])])
+    pseudo_new_4 = np.array([1.0, 1.0, *np.maximum(most * mean_total_4[2:], sample_2[[AFTER, BEFORE]])])
     pseudo_28 = np.zeros((2, 8))
-    pseudo_28[:, 1::2] = np.maximum(whole_4, new_4)
-    pseudo_28[0, [0, 4]] = new_4[[0, 2]]
-    pseudo_28[1, [2, 6]] = new_4[[1, 3]]
+    pseudo_28[:, 1::2] = np.maximum(mean_total_4, pseudo_new_4)
+    pseudo_28[0, [0, 4]] = pseudo_new_4[[0, 2]]
+    pseudo_28[1, [2, 6]] = pseudo_new_4[[1, 3]]
     sums_B8 = replicate_sums(value_P8, pseudo_28, stratum_P, replicates, seed)
     shares = [_ratios(value_P8.sum(axis=0)[None]), _ratios(sums_B8)]
     estimate_1Q, replicate_BQ = (
-        np.stack([w, v, w - v, m, u, m - u], axis=1) for w, v, m, u in (share.T for share in shares)
+        np.stack([new_B, redraw_B, new_B - redraw_B, mass_B, mass_redraw_B, mass_B - mass_redraw_B], axis=1)
+        for new_B, redraw_B, mass_B, mass_redraw_B in (share.T for share in shares)
     )
     return estimate_1Q[0], percentile_intervals(replicate_BQ, estimate_1Q[0])
 

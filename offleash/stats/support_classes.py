@@ -386,7 +386,7 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
         )
     reach = reach_PRK(tally, k_K)
     a_PK, b_PK = reach[:, BEFORE], reach[:, AFTER]
-    return _gather(tally, k_K, a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
+    return _cells_of_problems(tally, k_K, a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
 
 
 def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
@@ -409,10 +409,10 @@ def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
     determined = (before != UNDETERMINED) & (after != UNDETERMINED)
     wanted = ((True, True), (False, True), (True, False))
     P, E, S = ((determined & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
-    return _gather(tally, np.array([k]), P, E, S, determined.astype(np.float64))
+    return _cells_of_problems(tally, np.array([k]), P, E, S, determined.astype(np.float64))
 
 
-def _gather(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, determined: Float) -> Cells:
+def _cells_of_problems(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, determined: Float) -> Cells:
     """Sum targets into their problems, since problems are what is resampled."""
     if tally.per is Per.PROBLEM:
         return Cells(k_K, P, E, S, determined, strata(tally.benchmark_P), True)

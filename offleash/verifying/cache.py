@@ -16,7 +16,9 @@ from pathlib import Path
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement
 
-LAYOUT = 1  # in the file's name: raised when the table changes, so that versions of offleash do not share a file
+LAYOUT_VERSION = (
+    1  # in the file's name: raised when the table changes, so that versions of offleash do not share a file
+)
 BATCH = 500  # keys per query; SQLite's smallest limit of variables in one statement is 999
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS verdicts "
@@ -53,7 +55,7 @@ class Cache:
     def __init__(self, folder: Path | None = None) -> None:
         self.error = ""
         self._connection: sqlite3.Connection | None = None
-        file = (folder or cache_folder()) / f"verdicts-{LAYOUT}.sqlite"
+        file = (folder or cache_folder()) / f"verdicts-{LAYOUT_VERSION}.sqlite"
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._connection = _open(file)

@@ -15,7 +15,7 @@ from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Judgement, Verifier
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
 
-SHOWN = 5  # problems listed in an error
+FAULTS_SHOWN = 5  # problems listed in an error
 UNREAD = Judgement(Verdict.UNREAD)
 CasesByProblem = Mapping[str, tuple[ProblemCase, Verifier]]
 
@@ -52,10 +52,10 @@ def problem_cases(
         where: what the problems belong to, for the error message.
     """
     chosen = named(wanted) if wanted else None
-    without = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
-    if without:
+    without_verifier = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
+    if without_verifier:
         raise OffleashError(
-            f"{without} of the {problems.height} problems of {where} name no verifier. "
+            f"{without_verifier} of the {problems.height} problems of {where} name no verifier. "
             "Choose one for all with --verifier NAME, for example --verifier math."
         )
     cases = {}
@@ -64,7 +64,7 @@ def problem_cases(
     return cases
 
 
-def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: str) -> pl.DataFrame:
+def fill_from_problem_set(problems: pl.DataFrame, problem_set: pl.DataFrame, where: str) -> pl.DataFrame:
     """A run's problems with gold answers, verifiers, details and questions of a problem set (`--problems`).
 
     Problems are matched by the hash of their text, else by id: logs often number problems by themselves, so the text is
@@ -73,9 +73,9 @@ def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: s
     """
     filled = ["gold", "verifier", "details", "question"]
     # A text that several problems of the set share says nothing: their ids do.
-    once = pl.col("hash").is_not_null() & (pl.len().over("hash") == 1)
-    by_text = fuller.filter(once).select("hash", *filled)
-    by_id = fuller.unique("problem").select("problem", *filled)
+    unique_hash = pl.col("hash").is_not_null() & (pl.len().over("hash") == 1)
+    by_text = problem_set.filter(unique_hash).select("hash", *filled)
+    by_id = problem_set.unique("problem").select("problem", *filled)
     joined = problems.join(
         by_text.rename({column: f"{column} by text" for column in filled}),
         on="hash",
@@ -91,8 +91,8 @@ def fill_from_problem_set(problems: pl.DataFrame, fuller: pl.DataFrame, where: s
     missing = joined.filter(~known).height
     if missing:
         raise OffleashError(
-            f"{missing} of the {problems.height} problems of {where} are not among the {fuller.height} of --problems, "
-            "neither by text nor by id. Give the problem set that the run was drawn from."
+            f"{missing} of the {problems.height} problems of {where} are not among the {problem_set.height} of "
+            "--problems, neither by text nor by id. Give the problem set that the run was drawn from."
         )
     values = [pl.coalesce(f"{column} by text", f"{column} by id", column).alias(column) for column in filled]
     return joined.with_columns(values).select(problems.columns)
@@ -103,8 +103,8 @@ def refuse_unreadable(judge: Judge, cases: CasesByProblem, where: str) -> None:
     faults = unreadable(judge, list(cases.values()))
     if not faults:
         return
-    lines = [f"  problem {problem.id!r}: {why}" for problem, why in faults[:SHOWN]]
-    more = [f"  and {len(faults) - SHOWN} more: offleash check lists them"] if len(faults) > SHOWN else []
+    lines = [f"  problem {problem.id!r}: {why}" for problem, why in faults[:FAULTS_SHOWN]]
+    more = [f"  and {len(faults) - FAULTS_SHOWN} more: offleash check lists them"] if len(faults) > FAULTS_SHOWN else []
     raise OffleashError(
         "\n".join([f"{len(faults)} of the {len(cases)} problems of {where} cannot be judged:", *lines, *more])
         + "\nTake gold answers from a problem set with --problems, correct them, or choose another verifier."

@@ -297,7 +297,7 @@ CORRUPTIONS: dict[str, Callable[[str, Details], list[str]]] = {
 # The result of a check as JSON and text.
 
 
-SHOWN = 20  # faults in the terminal; --json has all
+FAULTS_SHOWN = 20  # faults in the terminal; --json has all
 
 
 def check_json(check: ProblemCheck) -> Json:
@@ -314,7 +314,7 @@ def check_text(check: ProblemCheck, all_faults: bool = False) -> str:
     if check.undecided:
         lines.append(f"  {check.undecided:,} corruptions not decided: the verifier failed on them")
     lines += [f"  {count:,} {reason}" for reason, count in check.unchecked.items()]
-    shown_faults = check.faults if all_faults else check.faults[:SHOWN]
+    shown_faults = check.faults if all_faults else check.faults[:FAULTS_SHOWN]
     for fault in shown_faults:
         gold = "" if fault.gold is None else f", gold {_short(fault.gold)}"
         lines.append(

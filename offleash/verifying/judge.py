@@ -26,7 +26,7 @@ from offleash.verifying.cache import Cache, key_of, problem_hash
 Ask = Callable[[str], str]  # a prompt in, the judge model's reply out
 ANY_ANSWER = "0"  # a quick decision about it exists only where the gold answer itself is plain, hence readable
 MAX_REMEMBERED = 1_000_000  # judgements remembered at a time, to bound memory; the cache on disk holds the rest
-STORE = 2.0  # seconds between two writes to the cache: how much work a kill can lose
+STORE_SECONDS = 2.0  # seconds between two writes to the cache: how much work a kill can lose
 CaseKey = tuple[str, bytes, str]  # verifier identity, hash of the problem, raw answer
 
 
@@ -56,7 +56,7 @@ class Judge:
     progress: Progress = silent
     decided_by: Counter[str] = field(default_factory=Counter)  # exact, cached, decided or failed -> distinct answers
     _known: dict[tuple[str, bytes], dict[str, Judgement]] = field(default_factory=dict)
-    _held: int = 0
+    _remembered_count: int = 0
 
     def identity(self, verifier: Verifier) -> str:
         """The name that verdicts of this verifier are stored under here."""
@@ -67,9 +67,9 @@ class Judge:
 
         Called between batches only: inside a batch, callers hold the tables that `known` returned.
         """
-        if self._held > MAX_REMEMBERED:
+        if self._remembered_count > MAX_REMEMBERED:
             self._known.clear()
-            self._held = 0
+            self._remembered_count = 0
 
     def known(self, verifier: Verifier, problem: ProblemCase) -> dict[str, Judgement]:
         """The judgements so far on a problem, by answer: the judge's own table, which grows with `decide`."""
@@ -85,7 +85,7 @@ class Judge:
         }
         for (_, key, answer), judgement in self._decide_new(verifier, new):
             self._known.setdefault((identity, key), {})[answer] = judgement
-            self._held += 1
+            self._remembered_count += 1
 
     def unreadable(self, verifier: Verifier, problems: Sequence[ProblemCase]) -> list[tuple[ProblemCase, str]]:
         """Problems whose gold answer the verifier cannot read, with the reason."""
@@ -97,7 +97,7 @@ class Judge:
             reasons = ((problem, str(module.readable(problem.case("")))) for problem in problems)
             return [(problem, why) for problem, why in reasons if why]
         # The others parse the gold answer, which can hang like any parsing: in workers, unless it is plainly readable.
-        doubtful = [
+        unchecked = [
             problem
             for problem in problems
             if verifier.quick is None or verifier.quick(problem.case(ANY_ANSWER)) is None
@@ -106,41 +106,43 @@ class Judge:
         before = Counter(self.decided_by)
         self.decide(
             check,
-            [(replace(problem, details={**problem.details, MODULE_KEY: verifier.module}), "") for problem in doubtful],
+            [(replace(problem, details={**problem.details, MODULE_KEY: verifier.module}), "") for problem in unchecked],
         )
         self.decided_by = before  # checks of gold answers are no decisions about samples
-        judgements = [self.known(check, problem)[""] for problem in doubtful]
+        judgements = [self.known(check, problem)[""] for problem in unchecked]
         return [
             (problem, judgement.reason)
-            for problem, judgement in zip(doubtful, judgements, strict=True)
+            for problem, judgement in zip(unchecked, judgements, strict=True)
             if judgement.verdict is not Verdict.CORRECT
         ]
 
     def _decide_new(self, verifier: Verifier, new: dict[CaseKey, Case]) -> Iterator[tuple[CaseKey, Judgement]]:
         """Judgements of all the cases, in any order, cheapest first."""
-        hard: dict[CaseKey, Case] = {}
+        slow_cases: dict[CaseKey, Case] = {}
         for case_key, case in new.items():
             judgement = verifier.quick(case) if verifier.quick else None
             if judgement is None:
-                hard[case_key] = case
+                slow_cases[case_key] = case
             else:
                 self.decided_by["exact"] += 1
                 yield case_key, judgement
-        keys = {case_key: key_of(case_key[0], case_key[1], case) for case_key, case in hard.items()}
+        keys = {case_key: key_of(case_key[0], case_key[1], case) for case_key, case in slow_cases.items()}
         cached = self.cache.lookup(list(keys.values())) if self.cache else {}
         for case_key, key in keys.items():
             if key in cached:
                 self.decided_by["cached"] += 1
                 yield case_key, cached[key]
-        left = [case_key for case_key in hard if keys[case_key] not in cached]
+        left = [case_key for case_key in slow_cases if keys[case_key] not in cached]
         unsaved: dict[bytes, Judgement] = {}
         saved_at = time.monotonic()
         try:
-            for done, (number, judgement) in enumerate(self._run(verifier, [hard[case_key] for case_key in left]), 1):
+            for done, (number, judgement) in enumerate(
+                self._run(verifier, [slow_cases[case_key] for case_key in left]), 1
+            ):
                 self.decided_by["failed" if judgement.verdict is Verdict.FAILED else "decided"] += 1
                 unsaved[keys[left[number]]] = judgement
                 self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
-                if time.monotonic() - saved_at > STORE:
+                if time.monotonic() - saved_at > STORE_SECONDS:
                     self._save(unsaved)
                     saved_at = time.monotonic()
                 yield left[number], judgement
@@ -184,30 +186,32 @@ def problem_case(name: str, gold: str | None, question: str | None, details: str
     return ProblemCase(name, gold, question or "", parsed, problem_hash(gold, question or "", details or ""))
 
 
-AT_ONCE = 8  # requests in flight
-PATIENCE = 10  # failures in a row after which a server counts as down
+MAX_REQUESTS = 8  # requests in flight
+MAX_FAILURES = 10  # failures in a row after which a server counts as down
 
 
 def judge_by_model(cases: Sequence[Case], ask: Ask) -> Iterator[tuple[int, Judgement]]:
     """The index and judgement of every case, as a judge model gives them; in any order.
 
-    After PATIENCE failures in a row the remaining cases fail unsent: each would wait for its timeouts, for hours.
+    After MAX_FAILURES failures in a row the remaining cases fail unsent: each would wait for its timeouts, for hours.
     """
     lock, failed = threading.Lock(), 0
 
     def judge(case: Case) -> Judgement:
         nonlocal failed
-        if failed >= PATIENCE:
-            return Judgement(Verdict.FAILED, f"not sent: the judge model had failed {PATIENCE} times in a row")
+        if failed >= MAX_FAILURES:
+            return Judgement(Verdict.FAILED, f"not sent: the judge model had failed {MAX_FAILURES} times in a row")
         judgement = decide(case, ask)
         with lock:
             failed = failed + 1 if judgement.verdict is Verdict.FAILED else 0
         return judgement
 
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="offleash-referee") as threads:
+    with ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix="offleash-referee") as threads:
         indices = {threads.submit(judge, case): index for index, case in enumerate(cases)}
         try:
             for future in as_completed(indices):
                 yield indices[future], future.result()
         finally:
-            failed = PATIENCE  # a caller that stops reading stops the requests: leaving the pool waits for the queue
+            failed = (
+                MAX_FAILURES  # a caller that stops reading stops the requests: leaving the pool waits for the queue
+            )

@@ -159,7 +159,7 @@ def _disagreement(run: str, folder: Path, logged_verifier: str | None, result: V
 # The disagreements as JSON and in the terminal.
 
 
-SHOWN = 5  # differences per run in the terminal; --json has EXAMPLES
+DIFFERENCES_SHOWN = 5  # differences per run in the terminal; --json has EXAMPLES
 
 
 def disagreements_json(disagreements: Sequence[Disagreement]) -> list[Json]:
@@ -201,7 +201,7 @@ def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) 
                     f"{disagreement.tool_only:,} correct only in the log, {disagreement.ours_only:,} correct only now"
                 )
             )
-        for difference in disagreement.differences[:SHOWN]:
+        for difference in disagreement.differences[:DIFFERENCES_SHOWN]:
             why = f" ({clean(difference.reason)})" if difference.reason else ""
             console.print(
                 Text(

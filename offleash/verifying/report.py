@@ -60,8 +60,8 @@ def verification_text(result: VerificationResult) -> str:
     if result.judged < result.samples:
         lines.append(f"  {result.judged:,} judged now, {result.samples - result.judged:,} had a verdict already")
     if distinct := sum(result.decided_by.values()):
-        means = [f"{n:,} {text}" for name, text in DECIDED_BY.items() if (n := result.decided_by.get(name))]
-        lines.append(f"  {distinct:,} distinct answers in {result.seconds:.1f} s: {', '.join(means)}")
+        counts_text = [f"{n:,} {text}" for name, text in DECIDED_BY.items() if (n := result.decided_by.get(name))]
+        lines.append(f"  {distinct:,} distinct answers in {result.seconds:.1f} s: {', '.join(counts_text)}")
     steps = ", ".join(f"{step} {count:,}" for step, count in result.steps.items())
     lines.append(f"  answers extracted by: {steps}")
     lines += [f"  {clean(note)}" for note in notes(result)]

@@ -57,7 +57,7 @@ class Outcome:
     unreadable: bool = False  # the verifier cannot read its gold answer
 
 
-def is_rows(path: Path) -> bool:
+def is_gold_rows_file(path: Path) -> bool:
     """Whether a path names a file of rows rather than a run folder."""
     return path.is_file() or path.suffix in (".jsonl", ".json", ".ndjson")
 
@@ -114,13 +114,15 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
     faults = {
         problem.key: why for problem, why in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
     }
-    good = [row for row in rows if row.problem.key not in faults]
-    pairs = [(row.problem, verifier) for row in good]
-    judged = judge_texts(judge, pairs, [row.text for row in good], [row.truncated for row in good], opened)
+    readable_rows = [row for row in rows if row.problem.key not in faults]
+    pairs = [(row.problem, verifier) for row in readable_rows]
+    judged = judge_texts(
+        judge, pairs, [row.text for row in readable_rows], [row.truncated for row in readable_rows], opened
+    )
     # equal answers share one judgement object: its seconds were spent once, so they are subtracted once
-    spent = sum({id(judgement): judgement.seconds for _, judgement in judged}.values())
-    share = max(time.monotonic() - started - spent, 0.0) / len(rows)
-    by_line = dict(zip((row.line for row in good), judged, strict=True))
+    seconds_used = sum({id(judgement): judgement.seconds for _, judgement in judged}.values())
+    share = max(time.monotonic() - started - seconds_used, 0.0) / len(rows)
+    by_line = dict(zip((row.line for row in readable_rows), judged, strict=True))
     for row in rows:
         if row.line not in by_line:
             yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.problem.key], unreadable=True)
@@ -156,7 +158,7 @@ def verify_file(
 
 def file_among(arguments: Sequence[str], verb: str) -> Path | None:
     """The one file of rows that the arguments name; None where they name run folders."""
-    files = [Path(argument) for argument in arguments if is_rows(Path(argument))]
+    files = [Path(argument) for argument in arguments if is_gold_rows_file(Path(argument))]
     if not files:
         return None
     if len(arguments) > 1:

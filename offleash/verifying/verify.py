@@ -41,7 +41,7 @@ from offleash.verifying.cases import (
 from offleash.verifying.judge import Ask, Judge
 
 CHUNK = 20_000  # samples judged at a time: bounds memory, and sets how often progress is reported
-STORED = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
+STORED_CHARACTERS = 1_000  # characters of an answer that are stored; longer ones are cut and marked with a hash
 EXAMPLES = 20  # failures listed in the result
 
 
@@ -260,23 +260,23 @@ def judge_rows(judge: Judge, cases: CasesByProblem, rows: pl.DataFrame, opened: 
             "solution": [storable(judgement.solution) for _, judgement in judged],
             "step": [extraction.step for extraction, _ in judged],
             "score": [judgement.score for _, judgement in judged],
-            "reason": [judgement.reason[:STORED] or None for _, judgement in judged],
+            "reason": [judgement.reason[:STORED_CHARACTERS] or None for _, judgement in judged],
         },
         schema=VERDICTS,
     )
 
 
 def storable(text: str | None) -> str | None:
-    """A text as it is stored, at most STORED characters and a mark.
+    """A text as it is stored, at most STORED_CHARACTERS characters and a mark.
 
     Different answers must stay different after the cut, since distinct answers are counted: the mark has a hash of the
     whole. Lone surrogates, which no UTF-8 file can hold, become question marks.
     """
     if text is None:
         return None
-    if len(text) > STORED:
+    if len(text) > STORED_CHARACTERS:
         mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        text = f"{text[:STORED]}… [{len(text):,} characters, {mark}]"
+        text = f"{text[:STORED_CHARACTERS]}… [{len(text):,} characters, {mark}]"
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

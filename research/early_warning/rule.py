@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
-from offleash.stats.intervals import FEW
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -79,7 +79,8 @@ def relative_change(value_TP: ArrayLike, base_P: ArrayLike) -> Change:
     ratio_T = np.where(known_TP, value, 0.0).sum(axis=1) / total_T
     rest_TP = np.where(known_TP, value - ratio_T[:, None] * base, 0.0)
     spread_T = np.sqrt(count_T / np.maximum(count_T - 1, 1) * (rest_TP**2).sum(axis=1)) / total_T
-    return Change(ratio_T - 1, np.where(count_T >= FEW, spread_T, np.nan), count_T.astype(np.float64))
+    known_spread_T = np.where(count_T >= MIN_EFFECTIVE_PROBLEMS, spread_T, np.nan)
+    return Change(ratio_T - 1, known_spread_T, count_T.astype(np.float64))
 
 
 def alarms(value_T: ArrayLike, spread_T: ArrayLike, rule: Rule, problems_T: ArrayLike = np.inf) -> Flags:

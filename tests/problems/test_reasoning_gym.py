@@ -93,7 +93,7 @@ def test_a_set_asks_no_question_twice() -> None:
 
 
 def test_a_task_with_too_few_questions_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offleash.problems.reasoning_gym.SPARE", 5)
+    monkeypatch.setattr("offleash.problems.reasoning_gym.TRIES_PER_PROBLEM", 5)
     with pytest.raises(OffleashError, match=r"different questions in 2000 draws.*--size \d+ or fewer"):
         generate("coin_flip", 400, seed=0)
 

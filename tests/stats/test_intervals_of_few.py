@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from offleash.stats.entropy import Widened, means
-from offleash.stats.intervals import FEW, Interval, clipped, effective, ratios
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval, clipped, effective, ratios
 
 ONE = np.zeros(100, np.int64)
 
@@ -26,7 +26,7 @@ def test_a_class_of_few_among_many_problems_has_an_interval_that_holds_its_mean(
 
 
 def test_fewer_than_eight_problems_have_a_value_and_no_interval() -> None:
-    for problems in (1, 2, FEW - 1):
+    for problems in (1, 2, MIN_EFFECTIVE_PROBLEMS - 1):
         (value,), (ends,) = ratios(*among(np.ones(problems)), ONE)
         assert value == 1
         assert np.isnan(ends.low)

@@ -18,7 +18,7 @@ from offleash.verifiers.verifier import Case, Judgement
 from offleash.verifying.cache import Cache, key_of, problem_hash
 from offleash.verifying.cases import ExtractionOptions, judge_texts
 from offleash.verifying.judge import Judge, problem_case
-from offleash.verifying.verify import STORED, VerifyOptions, open_judge, storable, verify, verify_with
+from offleash.verifying.verify import STORED_CHARACTERS, VerifyOptions, open_judge, storable, verify, verify_with
 from tests.verifying.samples import run_of_texts
 
 GOLDS = {"half": "\\frac{1}{2}", "seven": "7", "root": "2\\sqrt{2}"}
@@ -209,7 +209,7 @@ def test_long_answers_are_stored_short_and_stay_distinct() -> None:
     assert first is not None
     assert other is not None
     assert first != other
-    assert len(first) < STORED + 100
+    assert len(first) < STORED_CHARACTERS + 100
     assert storable("\ud800") == "?"
 
 

@@ -266,8 +266,8 @@ def certified_text(run: Certification) -> str:
         (Certified.COMPLETION, "by completion (a correct one above epsilon)"),
         (Certified.MASS, "by mass (all correct ones together)"),
     ):
-        reached, out, unsure = (run.count(question, state) for state in (IN, OUT, UNDETERMINED))
-        lines.append(f"  reached {label}: {reached:,}; not reached: {out:,}; undetermined: {unsure:,}")
+        reached, out, undetermined = (run.count(question, state) for state in (IN, OUT, UNDETERMINED))
+        lines.append(f"  reached {label}: {reached:,}; not reached: {out:,}; undetermined: {undetermined:,}")
     low, high = run.mean("correct"), run.mean("correct") + run.mean("failed") + run.mean("unexplored")
     lines.append(f"  correct completions above epsilon: {run.total('correct_completions'):,}")
     lines.append(f"  chance of a correct sample, mean over problems: between {low:.4f} and {high:.4f}")
@@ -362,7 +362,7 @@ def nucleus_finding(nucleus: NucleusCut) -> str:
     effects = [_cut_text(nucleus, cut) for cut in ([strictest] if mildest is strictest else [strictest, mildest])]
     unknown = float(nucleus.unexplored_P.mean())
     # At the certificate's own temperature nothing outside of it exceeds epsilon; at another temperature it may.
-    exception = (
+    remaining_completion = (
         f"one that was not listed at temperature {nucleus.own:g}, and at {nucleus.decoding.temperature:g} it may "
         "have any share of that mass"
         if nucleus.other_temperature
@@ -371,7 +371,7 @@ def nucleus_finding(nucleus: NucleusCut) -> str:
     caveat = (
         "This is exact for the completions found: what is cut can never be drawn, however large k is. On average a "
         f"mass of {unknown:.3f} per problem was not enumerated or has no verdict. It may contain correct completions, "
-        f"cut or not, so a problem that loses all those found may still have {exception}."
+        f"cut or not, so a problem that loses all those found may still have {remaining_completion}."
     )
     return f"Found {completions}. {' '.join(effects)} {caveat}"
 

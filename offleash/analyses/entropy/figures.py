@@ -23,7 +23,7 @@ from offleash.render.figure import (
     layered,
     lines,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import counted, short_number
 from offleash.stats.binomials import Float
@@ -96,7 +96,7 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
     layers: list[Chart] = [dots, path, mean_mark]
     if arrows:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
-    return sized(layered(*layers), look)
+    return with_size(layered(*layers), look)
 
 
 def _segments(token_PR: Float, answer_PR: Float, x: alt.X, y: alt.Y) -> Chart:
@@ -132,7 +132,7 @@ def _before_after(value_PR: Float, name: str, look: FigureFormat) -> Chart:
     mean_mark = alt.Chart(middle).mark_point(
         filled=True, shape="diamond", size=90 if look.paper else 240, color="#111111", stroke="#ffffff", opacity=1
     )
-    return sized(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, mean_mark))), look)
+    return with_size(layered(*(part.encode(x=x, y=y) for part in (diagonal, dots, mean_mark))), look)
 
 
 def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) -> tuple[str, str]:
@@ -236,7 +236,7 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
     known = [row for row in rows if row["low"] is not None]
     if known:
         layers = [*bands(known, "run", traces, x, alt.Y("low:Q", title=UNIT, scale=scale)), *layers]
-    return sized(layered(*layers), look)
+    return with_size(layered(*layers), look)
 
 
 def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:

@@ -17,7 +17,7 @@ from offleash.data.run import Run
 from offleash.data.scores import END, ENTROPY_STEP, HEIGHT, SAMPLES, START, TENTH
 from offleash.data.tally import Float, Integer
 from offleash.stats.entropy import fork_height, replicate_tokens, top_entropy_share
-from offleash.stats.intervals import FEW, Interval, clipped, percentile_intervals, student
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval, clipped, percentile_intervals, student
 
 # What is read of the stored positions; SAMPLES counts samples and is no position.
 KINDS = (START, TENTH, END, HEIGHT, SAMPLES)
@@ -215,7 +215,7 @@ class _Table:
 
     def _intervals(self, value_BQ: Float, value_Q: Float, lowest: float, highest: float) -> list[Interval]:
         """Percentile intervals widened by Student's t, within the bounds that the statistic has."""
-        if self._problems < FEW:  # so few problems do not show how much problems differ
+        if self._problems < MIN_EFFECTIVE_PROBLEMS:  # so few problems do not show how much problems differ
             return [Interval(np.nan, np.nan)] * len(value_Q)
         wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
         return [clipped(interval, lowest, highest) for interval in wide]

@@ -11,7 +11,7 @@ from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
 from offleash.comparing.sentences import NOTABLE
 from offleash.render.json import Json, encode
 from offleash.stats.entropy import Direction, Means, Square
-from offleash.stats.intervals import FEW, Interval
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval
 
 SCHEMA = 1
 # What each number is, for readers of the JSON: `docs/json.md` refers to it.
@@ -222,8 +222,8 @@ def cautions(entropies: Entropies) -> list[str]:
     means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
     if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _runs_with_value(mean)):
         out.append(
-            f"Entropies over fewer than {FEW} problems have no interval: so few do not show how much problems differ. "
-            "Whether such a mean rose or fell is not decided."
+            f"Entropies over fewer than {MIN_EFFECTIVE_PROBLEMS} problems have no interval: so few do not show how "
+            "much problems differ. Whether such a mean rose or fell is not decided."
         )
     for r, name in enumerate(entropies.runs[1:], 1):
         paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)

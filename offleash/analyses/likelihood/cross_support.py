@@ -43,7 +43,7 @@ from offleash.stats.likelihood import (
 )
 from offleash.stats.support_classes import AFTER, BEFORE, epsilon
 
-FINDER = {"E": AFTER, "S": BEFORE}  # class: the run that reached it; in question is the chance of the other
+FINDER_BY_CLASS = {"E": AFTER, "S": BEFORE}  # class: the run that reached it; in question is the chance of the other
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def cross_support(
     reason = _unknown_probabilities(run_models)
     if reason:
         return CrossSupport(no_support.k, no_support.epsilon, (), None, reason)
-    rows = [row for cell, r in FINDER.items() for row in _class_rows(detail, cell, scored[r], r)]
+    rows = [row for cell, r in FINDER_BY_CLASS.items() for row in _class_rows(detail, cell, scored[r], r)]
     together = _both_runs(detail, scored, run_models, first)
     both, why = (None, together) if isinstance(together, str) else (together, "")
     return CrossSupport(no_support.k, no_support.epsilon, tuple(rows), both, both_reason=why)
@@ -178,7 +178,7 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
     until, stopped_P = int(tally.until_R[r]), tally.stopped_PR[tally_row_P, r]
     drawn_P, correct_P = tally.drawn_PR[tally_row_P, r], tally.correct_PR[tally_row_P, r]
     # Estimate. A record that stopped at a success has one weighing sample less (see _usable_samples).
-    weightable_P = np.where(stopped_P, correct_P - 1, correct_P)
+    weighted_count_P = np.where(stopped_P, correct_P - 1, correct_P)
     usable, n_P = _usable_samples(right, finder, other, until, stopped_P, drawn_P)
     mass = weighed_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
@@ -194,7 +194,7 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
             successes=int(correct_P[row]),
             distinct=int(counts["distinct"][row]),
             excluded=int(counts["excluded"][row]),
-            unusable=max(0, int(weightable_P[row]) - int(counts["usable"][row])),
+            unusable=max(0, int(weighted_count_P[row]) - int(counts["usable"][row])),
             certain_bound=float(bound_P[row]),
             estimate=float(mass.estimate_P[row]),
             effective_samples=float(mass.effective_P[row]),
@@ -265,9 +265,11 @@ def _both_runs(
     tally, problems = detail.tally, len(detail.tally)
     n = int(min(first, *tally.budget_R))
     heads = [samples.frame.filter(pl.col("index") < n) for samples in scored]
-    have_PR, judged_PR = (_counts_of(frames, problems) for frames in (heads, [head.filter("judged") for head in heads]))
+    scored_PR, judged_PR = (
+        _counts_of(frames, problems) for frames in (heads, [head.filter("judged") for head in heads])
+    )
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
-    known_P = (have_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
+    known_P = (scored_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
         return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
     weightable = [_with_both_logprobs(head) for head in heads]
@@ -293,7 +295,7 @@ def _both_runs(
     return BothRuns(
         problems=int(known_P.sum()),
         samples=n,
-        unjudged=_total_by_side((have_PR - judged_PR)[known_P]),
+        unjudged=_total_by_side((scored_PR - judged_PR)[known_P]),
         unusable=_total_by_side((right_PR - hits_PR)[known_P]),
         own=dict(zip(SIDES, estimates[:2], strict=True)),
         together=dict(zip(SIDES, estimates[2:], strict=True)),

@@ -25,7 +25,7 @@ from offleash.render.figure import (
     layered,
     legend,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import short_names, short_number
 
@@ -90,7 +90,7 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
     points = chart.mark_point(filled=True, size=30 if look.paper else 70, opacity=1)
     marked = points.encode(x="median:Q", shape=shape, tooltip=tips)
     height = (9 if look.paper else 16) * max(2, len(model_names) + 1) * max(len(order), 1)
-    return sized(layered(bars, marked), look, height, FACET_TITLES[kind])
+    return with_size(layered(bars, marked), look, height, FACET_TITLES[kind])
 
 
 def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str, str]:

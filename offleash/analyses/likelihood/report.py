@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 
 from offleash.analyses.likelihood.cross_support import ALL as EVERY
-from offleash.analyses.likelihood.cross_support import FINDER, CrossSupport, CrossSupportRow
+from offleash.analyses.likelihood.cross_support import FINDER_BY_CLASS, CrossSupport, CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES
@@ -184,7 +184,7 @@ def estimate_text(estimate: ScoringEstimate) -> str:
 def finding(report: Likelihood) -> str:
     """The result in words, each statement with how certain it is."""
     parts = [
-        *(_cross_support_text(report, cell) for cell in FINDER),
+        *(_cross_support_text(report, cell) for cell in FINDER_BY_CLASS),
         CERTAIN_NOTE if report.cross.rows else "",
         _divergence_text(report),
     ]
@@ -227,7 +227,7 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
     rows = [row for row in report.cross.rows if row.cell == cell]
     if not rows:
         return ""
-    finder, other = (report.run_models[side].run for side in (FINDER[cell], 1 - FINDER[cell]))
+    finder, other = (report.run_models[side].run for side in (FINDER_BY_CLASS[cell], 1 - FINDER_BY_CLASS[cell]))
     missed, within, undecided = ([row for row in rows if row.reading is reading] for reading in Reach)
     head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
     head += f" that only {finder} reached at k = {report.cross.k:,}"

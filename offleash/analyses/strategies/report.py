@@ -9,7 +9,7 @@ from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
 from offleash.render.json import Json, encode
-from offleash.stats.strategies import LEAST, Basis, Richness, StrategyNovelty
+from offleash.stats.strategies import MIN_PROBLEMS, Basis, Richness, StrategyNovelty
 
 SCHEMA = 1
 
@@ -195,4 +195,4 @@ def _not_interpreted(strategies: StrategyComparison, statistic: Richness | Strat
         return "unread samples might reverse this."
     if statistic.enough:
         return ""
-    return f"too few problems for a conclusion ({statistic.problems:,} of the {LEAST} needed)."
+    return f"too few problems for a conclusion ({statistic.problems:,} of the {MIN_PROBLEMS} needed)."

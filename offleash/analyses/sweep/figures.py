@@ -21,7 +21,7 @@ from offleash.render.figure import (
     rounded,
     run_colours,
     share_axis_end,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import share, short_names
 from offleash.stats.intervals import Estimate
@@ -94,7 +94,7 @@ def _facet(
         marked.append(marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips))
     if extra:
         layers += _diamonds(extra, top, x, y, low, tips, look)
-    return sized(layered(*layers, *marked), look, title=title)
+    return with_size(layered(*layers, *marked), look, title=title)
 
 
 def _diamonds(

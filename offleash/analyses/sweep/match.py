@@ -47,7 +47,7 @@ from offleash.verifying.verify import VerifyOptions
 
 
 PILOT_SAMPLES = 32  # samples per problem: the k at which the paper measures token entropies
-KEPT = {"problem": pl.String(), "temperature": pl.Float64(), "entropy": pl.Float64()}
+PILOT_SCHEMA = {"problem": pl.String(), "temperature": pl.Float64(), "entropy": pl.Float64()}
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Pilots:
     progress: Progress
     label: str  # in front of progress messages
     size: int = PILOT_SAMPLES
-    _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=KEPT))
+    _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PILOT_SCHEMA))
 
     def __post_init__(self) -> None:
         self.problems = with_prompts(self.problems)
@@ -112,7 +112,7 @@ class Pilots:
                     raise no_entropy(self.model)
                 entropies = [(sample.entropy_sampled or 0.0) / (sample.tokens or 1) for sample in samples]
                 rows.append((result.request.problem, temperature, float(np.mean(entropies)) if entropies else 0.0))
-        return pl.DataFrame(rows, schema=KEPT, orient="row")
+        return pl.DataFrame(rows, schema=PILOT_SCHEMA, orient="row")
 
     def _batches(self) -> Iterator[list[Request]]:
         """Requests in batches of the sampler's preferred size.
@@ -139,9 +139,9 @@ def no_entropy(model: str) -> OffleashError:
 
 def _read(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(file).select(*KEPT)
+        return pl.read_parquet(file).select(*PILOT_SCHEMA)
     except (OSError, pl.exceptions.PolarsError):  # not there, or damaged: pilots are drawn again
-        return pl.DataFrame(schema=KEPT)
+        return pl.DataFrame(schema=PILOT_SCHEMA)
 
 
 # Search: the temperature at which a model's token entropy equals a target, by bisection on pilot draws.
@@ -150,7 +150,7 @@ def _read(file: Path) -> pl.DataFrame:
 TEMPERATURE_RANGE = (0.05, 5.0)  # temperatures that are tried
 STEP = 1.5  # factor by which the first temperatures go up or down until the target lies between two of them
 TOLERANCE = 0.002  # nats
-SAME_RATIO = 1.0005  # two temperatures of this ratio are the same
+SAME_TEMPERATURE_RATIO = 1.0005  # two temperatures of this ratio are the same
 MOST_PILOTS = 30
 SLOPE_RATIO = (
     1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
@@ -222,7 +222,7 @@ def match_temperature(
     low, high = _bracket(gap, tried, target, start, within)
     best = min((low, high), key=lambda temperature: abs(gap(temperature)))
     # Temperature is a scale, so brackets are ratios: their middle is the geometric mean.
-    while abs(gap(best)) > tolerance and high / low > SAME_RATIO and len(tried) < MOST_PILOTS:
+    while abs(gap(best)) > tolerance and high / low > SAME_TEMPERATURE_RATIO and len(tried) < MOST_PILOTS:
         best = _five_digits(math.sqrt(low * high))
         low, high = (best, high) if gap(best) < 0 else (low, best)
     best = min(tried, key=lambda temperature: abs(gap(temperature)))

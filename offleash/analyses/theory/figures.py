@@ -23,7 +23,7 @@ from offleash.render.figure import (
     legend,
     lines,
     rounded,
-    sized,
+    with_size,
 )
 
 FIGURE_FORMAT = FigureFormat(width=720, height=260)
@@ -100,7 +100,7 @@ def table_figure(cells: Sequence[Mechanism]) -> Figure:
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeDash=[3, 3]).encode(x=x)
         spans = chart.mark_rule(strokeWidth=2, color="#9b5de5").encode(x=low, x2="high:Q", y=y)
         points = chart.mark_point(filled=True, size=70, color="#9b5de5", opacity=1).encode(x=x, y=y)
-        facets.append(sized(layered(zero, spans, points), FIGURE_FORMAT, 150, METHOD_NAMES[method]))
+        facets.append(with_size(layered(zero, spans, points), FIGURE_FORMAT, 150, METHOD_NAMES[method]))
     caption = f"Change in {PASS_K} by training, mean over {SEEDS} worlds with 95% interval."
     changes_text = "; ".join(f"{cell.method} {cell.name} {cell.change[PASS_K].value:+.3f}" for cell in cells)
     return Figure("mechanisms", "Which mechanism shrinks support?", caption, changes_text, tuple(facets), FIGURE_FORMAT)
@@ -115,7 +115,7 @@ def world_figure(leash: LeashWorld) -> Figure:
     ]
     y = alt.Y("value:Q", title="pass@k, exact", scale=alt.Scale(domain=[0, 1.02], nice=False))
     traces = dict(CURVES.values())
-    facet = sized(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], FIGURE_FORMAT), y)), FIGURE_FORMAT, 300)
+    facet = with_size(layered(*_series(rows, traces, budget_axis(leash.k_K[-1], FIGURE_FORMAT), y)), FIGURE_FORMAT, 300)
     title = "Can pass@1 rise while pass@k falls, and could the tilt have done it?"
     return Figure(
         "world", title, "Exact pass@k in one world; no sampling noise.", leash_text(leash), (facet,), FIGURE_FORMAT
@@ -142,7 +142,7 @@ def tail_miss_figure(seed: int) -> Figure:
     scale = alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]], nice=False)
     x = alt.X("k:Q", title="N, rollouts in a group", axis=axis, scale=scale)
     traces: dict[str, Trace] = {f"mass {tau:g}": (colour, [1, 0]) for tau, colour in MASS_COLOURS.items()}
-    facet = sized(layered(*_series(rows, traces, x, y, points)), FIGURE_FORMAT, 300)
+    facet = with_size(layered(*_series(rows, traces, x, y, points)), FIGURE_FORMAT, 300)
     title = "How often does a group learn without drawing the rare solution?"
     caption = f"Success rate {RATE:g}; lines: the formula, points: {GROUPS:,} simulated groups each."
     peak = "; ".join(f"mass {tau:g}: {tail_miss(tau, RATE, 8):.2f} at N = 8" for tau in MASS_COLOURS)
@@ -162,7 +162,7 @@ def _training_chart(cell: Mechanism) -> Chart:
     y, low_y = (alt.Y(field, title="share", scale=scale) for field in ("value:Q", "low:Q"))
     error_bar_rows = [row for row in rows if int(str(row["k"])) % 80 == 0]
     shown = [*bands(rows, "who", MEASURES, x, low_y), *_series(rows, MEASURES, x, y, error_bar_rows)]
-    return sized(layered(*shown), FIGURE_FORMAT, title=METHOD_NAMES[cell.method])
+    return with_size(layered(*shown), FIGURE_FORMAT, title=METHOD_NAMES[cell.method])
 
 
 def _series(

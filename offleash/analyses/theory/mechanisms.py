@@ -126,7 +126,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         "entropy": np.array([history.entropy_S for history in histories]),
     }
     # cells differ in speed: besides the end of training they are compared where pass@1 first reaches the same target
-    most, got_there_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
+    most, reached_target_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
     change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
     return Mechanism(
         method=method,
@@ -138,11 +138,11 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         change={measure: mean(value) for measure, value in change.items()},
         tilt={most: mean(np.array(tilted))},
         matched={
-            measure: mean(course[measure][got_there_N, first_N[got_there_N]])
+            measure: mean(course[measure][reached_target_N, first_N[reached_target_N]])
             for measure in ("pass@1", most, "problems kept", "answers kept")
         },
-        matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[got_there_N]),
-        matched_seeds=int(got_there_N.sum()),
+        matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[reached_target_N]),
+        matched_seeds=int(reached_target_N.sum()),
         fell=int((change[most] < -1e-9).sum()),  # a smaller fall is rounding
         step_S=histories[0].step_S,
         course=course,

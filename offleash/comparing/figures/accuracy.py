@@ -19,7 +19,7 @@ from offleash.render.figure import (
     pale,
     rounded,
     run_colours,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float
@@ -27,7 +27,7 @@ from offleash.stats.support_classes import AFTER, BEFORE
 
 BINS = 10  # between exactly 0 and exactly 1
 SIDES = {"before": BEFORE, "after": AFTER}
-ZERO_BAR, ONE_BAR = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
+ZERO_BAR, FULL_BAR = -0.11, 1.11  # middles of the bars of exactly 0 and exactly 1
 HALF_BIN = 0.05  # of the width of a bin
 # a Vega expression: labels of the axis, where the places of the two special bars are outside 0 to 1
 WORDS = "datum.value < 0 ? 'none' : datum.value > 1 ? 'all' : format(datum.value, '~g')"
@@ -46,9 +46,9 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
     # both runs share one axis: side by side they are only comparable at the same scale
     top = max(1.0, 1.05 * max(float(part.max()) for part in histograms.values()))
     axis = alt.Axis(
-        values=[ZERO_BAR, 0, 0.2, 0.4, 0.6, 0.8, 1, ONE_BAR], labelExpr=WORDS, labelOverlap=False, grid=False
+        values=[ZERO_BAR, 0, 0.2, 0.4, 0.6, 0.8, 1, FULL_BAR], labelExpr=WORDS, labelOverlap=False, grid=False
     )
-    scale = alt.Scale(domain=[ZERO_BAR - 1.6 * HALF_BIN, ONE_BAR + 1.6 * HALF_BIN], nice=False)
+    scale = alt.Scale(domain=[ZERO_BAR - 1.6 * HALF_BIN, FULL_BAR + 1.6 * HALF_BIN], nice=False)
     colours = run_colours(look)
     fills = [pale(colours["before"], 0.5), colours["after"]]
     several = legend(list(labels.values()), look, symbol="square")
@@ -75,13 +75,16 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
         )
     )
     return Figure(
-        "accuracy", "How often is each problem solved?", *_caption_and_alt(subject, histograms), (sized(bars, look),)
+        "accuracy",
+        "How often is each problem solved?",
+        *_caption_and_alt(subject, histograms),
+        (with_size(bars, look),),
     )
 
 
 def _bar_ends(b: int, r: int) -> Row:
     """From where to where a bar stands: the run before on the left half of a bin, the run after on the right."""
-    middle = ZERO_BAR if b == 0 else ONE_BAR if b == BINS + 1 else (b - 0.5) / BINS
+    middle = ZERO_BAR if b == 0 else FULL_BAR if b == BINS + 1 else (b - 0.5) / BINS
     start = middle - 0.84 * HALF_BIN * (1 - r)
     return {"from": rounded(start), "to": rounded(start + 0.84 * HALF_BIN)}
 

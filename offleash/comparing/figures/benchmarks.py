@@ -19,7 +19,7 @@ from offleash.render.figure import (
     data,
     layered,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import short_names
 from offleash.stats.intervals import Interval
@@ -109,7 +109,7 @@ def _facet(
     if metric == "NSCR":
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
         layers.insert(0, zero.encode(x="value:Q"))
-    return sized(layered(*layers), look, (12 if look.paper else 22) * len(lines))
+    return with_size(layered(*layers), look, (12 if look.paper else 22) * len(lines))
 
 
 def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from offleash.render.figure import (
     legend,
     lines,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import share, short_names, whole
 from offleash.stats.support_classes import Rule
@@ -131,7 +131,7 @@ def _facet(
     tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
     points_with_tooltips = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
-    return sized(layered(*lines(rows, "kind", traces, x, y), bars, points_with_tooltips), look)
+    return with_size(layered(*lines(rows, "kind", traces, x, y), bars, points_with_tooltips), look)
 
 
 def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:

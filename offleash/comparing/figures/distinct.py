@@ -18,7 +18,7 @@ from offleash.render.figure import (
     layered,
     lines,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import counted, short_number
 from offleash.stats.support_classes import AFTER, BEFORE
@@ -51,7 +51,7 @@ def distinct(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
         *lines(rows, "run", run_traces(labels, look), x, y),
         points_with_tooltips,
     ]
-    facet = sized(layered(*curves), look)
+    facet = with_size(layered(*curves), look)
     return Figure("distinct", TITLE, *_caption_and_alt(subject), (facet,))
 
 

@@ -24,7 +24,7 @@ from offleash.render.figure import (
     legend,
     pale,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import counted
 from offleash.stats.binomials import Float, Integer
@@ -153,7 +153,7 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     )
     tips = [alt.Tooltip("successes:O"), alt.Tooltip("problems:Q", title=CHANCE_LABEL)]
     chance_points = chance.encode(x=x, y="problems:Q", shape=shape, tooltip=tips)
-    return sized(layered(bar, chance_points), look, title=FACET_TITLES[cell])
+    return with_size(layered(bar, chance_points), look, title=FACET_TITLES[cell])
 
 
 def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tuple[str, str]:

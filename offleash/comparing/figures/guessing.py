@@ -4,7 +4,7 @@ import altair as alt
 
 from offleash.comparing.figures.figure_input import FigureInput, run_names
 from offleash.comparing.sentences import CELLS, basis, names
-from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, sized
+from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, with_size
 from offleash.render.numbers import counted, odds, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
@@ -59,7 +59,9 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("what:N", title="what"), alt.Tooltip("problems:Q")],
     )
     number = chart.mark_text(align="left", dx=4).encode(text=alt.Text("problems:Q", format=",d"))
-    return Figure("guessing", TITLE, *_caption_and_alt(subject, bars), (sized(layered(bar, number), look, 2 * step),))
+    return Figure(
+        "guessing", TITLE, *_caption_and_alt(subject, bars), (with_size(layered(bar, number), look, 2 * step),)
+    )
 
 
 def _bars(subject: FigureInput) -> dict[str, dict[str, int]]:

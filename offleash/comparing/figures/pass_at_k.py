@@ -25,7 +25,7 @@ from offleash.render.figure import (
     lines,
     rounded,
     share_axis_end,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import share, short_name
 
@@ -49,7 +49,7 @@ def passes(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     )
     traces = run_traces(labels, look)
     curves = [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y), points_with_tooltips]
-    facet = sized(layered(*_crossing(comparison, look), *curves), look)
+    facet = with_size(layered(*_crossing(comparison, look), *curves), look)
     return Figure(
         "passes", f"How often do k samples reach a {unit(comparison, False)}?", *_caption_and_alt(comparison), (facet,)
     )

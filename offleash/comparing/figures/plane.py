@@ -24,7 +24,7 @@ from offleash.render.figure import (
     layered,
     legend,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import counted, short_name, whole
 from offleash.stats.binomials import Float
@@ -59,7 +59,7 @@ def plane(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     detail = subject.detail
     frame = _frame(detail)
     layers = [*_region(subject, frame), *_rules(frame), _dots(detail, frame, look)]
-    facet = sized(layered(*layers), look, look.width or 440 if look.paper else 440)
+    facet = with_size(layered(*layers), look, look.width or 440 if look.paper else 440)
     return Figure("plane", "Which problems were gained, and which were lost?", *_caption_and_alt(subject), (facet,))
 
 

@@ -11,9 +11,19 @@ import numpy as np
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.sentences import names
-from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, rounded, run_colours, sized
+from offleash.render.figure import (
+    Figure,
+    FigureFormat,
+    MissingFigure,
+    Row,
+    data,
+    layered,
+    rounded,
+    run_colours,
+    with_size,
+)
 from offleash.render.numbers import counted, share, short_name
-from offleash.stats.portfolio import SAME, Portfolio
+from offleash.stats.portfolio import SAME_TOLERANCE, Portfolio
 
 Align = Literal["left", "center", "right"]
 
@@ -52,7 +62,7 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigur
     # invisible points carry the tooltips: a line itself has none at a given split
     hover = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
     layers = [line.encode(x=x, y=y), hover, *_labelled_points(comparison, split, x, y, look)]
-    return Figure("portfolio", TITLE, *_caption_and_alt(comparison, split), (sized(layered(*layers), look),))
+    return Figure("portfolio", TITLE, *_caption_and_alt(comparison, split), (with_size(layered(*layers), look),))
 
 
 def _labelled_points(
@@ -101,12 +111,12 @@ def _labelled_points(
 
 def _mix_reaches_more(split: Portfolio) -> bool:
     """Whether some split reaches more than both pure strategies, beyond rounding."""
-    return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + SAME
+    return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + SAME_TOLERANCE
 
 
 def _flat(split: Portfolio) -> bool:
     """Whether all splits reach the same, as when both runs solve the same problems."""
-    return float(np.ptp(split.coverage_S)) <= SAME
+    return float(np.ptp(split.coverage_S)) <= SAME_TOLERANCE
 
 
 def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str]:

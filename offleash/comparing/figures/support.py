@@ -31,7 +31,7 @@ from offleash.render.figure import (
     lines,
     pale,
     rounded,
-    sized,
+    with_size,
 )
 from offleash.render.numbers import share, whole
 from offleash.stats.binomials import Float, Integer
@@ -98,7 +98,7 @@ def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: 
             ],
         )
     )
-    return sized(areas, look)
+    return with_size(areas, look)
 
 
 def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
@@ -139,7 +139,7 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
     zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
     curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y)]
-    return sized(layered(zero, *curves, points_with_tooltips), look)
+    return with_size(layered(zero, *curves, points_with_tooltips), look)
 
 
 def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingPara
 # Replies: the text, finish reason, tokens and log-probability of every choice.
 
 
-BROKEN = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
+BROKEN_FINISH_REASONS = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
 MIN_LOGPROB = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
 MAX_LOGPROB = 1e-3  # a log-probability may be above 0 by rounding, not by more
 
@@ -77,7 +77,7 @@ def read_reply(body: bytes) -> ChatReply:
 def _choice(entry: dict[str, object], steps: list[tuple[str, float]] | None, total: int | None) -> Choice:
     finish = entry.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
-    if finish in BROKEN:
+    if finish in BROKEN_FINISH_REASONS:
         raise ValueError(f"finish_reason {finish!r}")
     text, last_part = _text(entry, finish)
     tokens = len(steps) if steps is not None else total

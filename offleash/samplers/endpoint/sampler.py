@@ -81,8 +81,8 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
         try:
             values[name] = read(text)
         except (ValueError, KeyError):
-            found_text = "" if name == "key" else f"; found {text!r}"  # it may be the key itself
-            raise OffleashError(f"--set {name}= takes {expected}{found_text}.") from None
+            value_text = "" if name == "key" else f"; found {text!r}"  # it may be the key itself
+            raise OffleashError(f"--set {name}= takes {expected}{value_text}.") from None
     return replace(Settings(), **values)  # type: ignore[arg-type]
 
 

@@ -209,10 +209,10 @@ def attention(
     if state.windows is not None:
         state.windows[layer] = window if isinstance(window, int) else 0
     window, cap = (window if isinstance(window, int) else 0), (float(cap) if isinstance(cap, float | int) else 0.0)
-    return (_attend_one_token if query.shape[2] == 1 else _attend_many_tokens)(state, layer, query, window, cap), None
+    return (_attend_next_token if query.shape[2] == 1 else _attend_many_tokens)(state, layer, query, window, cap), None
 
 
-def _attend_one_token(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
+def _attend_next_token(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """One new token per row: scores against the shared prompt and against the row's own tokens, one softmax over both.
 
     The scores of a row are laid side by side, prompt first (L columns), so the softmax is that of ordinary attention:
@@ -324,7 +324,7 @@ def _prompt_blocks(prompt_R: Tensor) -> Blocks:
 def _attend_many_tokens(state: AttentionContext, layer: int, query: Tensor, window: int, cap: float) -> Tensor:
     """Several new tokens per row, as when a prompt is read: each sees its prompt and the row's tokens up to itself.
 
-    Rare beside `_attend_one_token` (prompts, and rows that waited for memory), so each row simply takes
+    Rare beside `_attend_next_token` (prompts, and rows that waited for memory), so each row simply takes
     a copy of its prompt.
     """
     R, heads, new, _ = query.shape

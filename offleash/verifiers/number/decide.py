@@ -40,7 +40,7 @@ ROUNDING_TOLERANCE = Fraction(
 )  # how far two statements of one number may differ: `1/3 ≈ 0.33`, `72 km/h (20 m/s)`
 
 
-class SeveralError(ValueError):
+class SeveralNumbersError(ValueError):
     """The text gives more than one number, or a bound instead of a number."""
 
 
@@ -67,7 +67,7 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.FAILED, str(error))
     try:
         quantity = _rounded_quantity(_right_side(plain(case.answer)), spec.unit)
-    except SeveralError as error:
+    except SeveralNumbersError as error:
         return Judgement(Verdict.WRONG, str(error))
     except NotANumberError as error:
         return _closed(case.answer, spec, str(error))
@@ -130,14 +130,14 @@ def _right_side(text: str) -> str:
     if len(before) == 1 and not quantities(last):
         return before[0].strip()
     if _gives_other_answer(before[0], last):
-        raise SeveralError("several numbers, one before an equation and one after")
+        raise SeveralNumbersError("several numbers, one before an equation and one after")
     for position, part in enumerate(before):
         numbers = quantities(part) if position or SEPARATOR.search(part) else []
         if not numbers or (position and _has_operator(numbers[-1].unit)):
             continue
         # in `x = 3, y = 4` nobody can tell which one is the answer
         if SEPARATOR.search(part) or (numbers[-1].unit and not readings(numbers[-1].unit)):
-            raise SeveralError("several equations")
+            raise SeveralNumbersError("several equations")
     return last.strip()
 
 
@@ -177,19 +177,21 @@ def _single_quantity(text: str, unit: str) -> Quantity | None:
         return None
     prefix = text[: numbers[0].start]
     if INEQUALITY.search(text) or BOUND_PHRASE.search(prefix):
-        raise SeveralError("a bound, not a number")
+        raise SeveralNumbersError("a bound, not a number")
     if "±" in text:
-        raise SeveralError("several numbers (±)")
+        raise SeveralNumbersError("several numbers (±)")
     if "\\" in prefix or FUNCTION.search(prefix) or re.search(r"[-+*/^)]\s*$", prefix):
         raise NotANumberError("an expression, not a number")
     for quantity in numbers:
         _check_unit(quantity, unit, last=quantity is numbers[-1])
     if len(numbers) == 2 and numbers[0].unit in ("-", ":") and not re.match(r"[)^/*\\]", numbers[1].unit):
-        raise SeveralError("several numbers, or a range")
+        raise SeveralNumbersError("several numbers, or a range")
     first = numbers[0]
     for before, after in pairwise(numbers):
         if not _same_quantity(before, after):
-            raise SeveralError(f"several numbers: {canonical(before.value)[:30]} and {canonical(after.value)[:30]}")
+            raise SeveralNumbersError(
+                f"several numbers: {canonical(before.value)[:30]} and {canonical(after.value)[:30]}"
+            )
     return first
 
 

@@ -62,12 +62,12 @@ class Pool:
         if not cases:
             return iter(())
         if verifier.isolation is Isolation.HERE:
-            return self._here(verifier, cases)
+            return self._judge_in_process(verifier, cases)
         if verifier.isolation is Isolation.ALONE:
             return self._judge_in_fresh_sandboxes(verifier, cases)
         return self._judge_in_workers(verifier, cases)
 
-    def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_process(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In this process, one after the other."""
         module = _module(verifier)
         for index, case in enumerate(cases):

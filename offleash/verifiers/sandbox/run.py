@@ -107,7 +107,7 @@ def run(
     """
     deadline = time.monotonic() + limits.seconds
     with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
-        output, ended = _exchange_streams(isolated, stdin, limits, deadline, watch, stopped)
+        output, ended = _pump_streams(isolated, stdin, limits, deadline, watch, stopped)
         if ended is ProcessEnd.DONE:
             left = max(0.1, deadline - time.monotonic())
             # the supervisor says by its exit code which limit it enforced: the command itself was killed silently
@@ -245,7 +245,7 @@ def _trial(route: str) -> str:
     return "" if trial.output == b"ready\n" else trial.errors or f"a trial did not answer: {trial.ended}"
 
 
-def _exchange_streams(
+def _pump_streams(
     isolated: SandboxedProcess,
     stdin: bytes,
     limits: ResourceLimits,

@@ -11,7 +11,7 @@ from scipy import stats
 from transformers import AutoModelForCausalLM
 
 from offleash.errors import OffleashError
-from offleash.samplers.exact_support import FREE, Expansion, expander_of
+from offleash.samplers.exact_support import FREE_FACTOR, Expansion, expander_of
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.sampler import HuggingFace, open_sampler
 from offleash.samplers.registry import model_of
@@ -91,7 +91,7 @@ def test_an_expansion_equals_the_enumeration_of_all_sequences(folder: Path, deco
     expected = {}
     for (tokens, finish), sums in every.items():
         last = tokens if finish == "stop" else tokens[:-1]
-        if prefixes[last] > EPSILON and np.exp(sums[0]) > EPSILON / FREE:
+        if prefixes[last] > EPSILON and np.exp(sums[0]) > EPSILON / FREE_FACTOR:
             expected[tokens, finish] = sums
     got = keyed(result)
     assert got.keys() == expected.keys()

@@ -33,7 +33,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     monkeypatch.delenv("OFFLEASH_VLLM_PYTHON", raising=False)
     # the stand-in has no resource tracker to wait for, only dead processes that the machine's init has yet to collect
-    monkeypatch.setattr("offleash.samplers.vllm.process.CLEANUP", 0.1)
+    monkeypatch.setattr("offleash.samplers.vllm.process.CLEANUP_SECONDS", 0.1)
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
