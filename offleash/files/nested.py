@@ -13,7 +13,7 @@ from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
 
 KEY = "key"  # the column of the key, where the rows are the values of an object
-DEEP = 3  # objects to look inside of
+MAX_DEPTH = 3  # objects to look inside of
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def places(document: Mapping[str, object]) -> list[RowsPlace]:
     >>> [place.path for place in places({"model": "m", "data": {"results": [{"id": 1}, {"id": 2}]}})]
     ['data.results']
     """
-    return list(_places(document, "", DEEP))
+    return list(_places(document, "", MAX_DEPTH))
 
 
 def _places(value: Mapping[str, object], path: str, depth: int) -> Iterator[RowsPlace]:

@@ -14,7 +14,7 @@ from typing import NoReturn
 from offleash.data.tables import question_hash
 from offleash.errors import OffleashError
 
-BIGGEST = 2**63 - 1  # of a column of 64-bit integers
+MAX_INT64 = 2**63 - 1  # of a column of 64-bit integers
 
 
 class WrittenFloat(float):
@@ -160,7 +160,7 @@ def whole_of(value: object) -> int | None:
     except (ValueError, OverflowError):
         return None
     same = isinstance(value, str) or number == value
-    return number if same and abs(number) <= BIGGEST else None
+    return number if same and abs(number) <= MAX_INT64 else None
 
 
 def chat_text(value: object, role: str) -> str | None:

@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 from offleash.files.detect import head_of
 from offleash.loading.arguments import Argument, distinct_paths, parse_argument
 from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_parts
-from offleash.loading.merge import gather, without_repeated
+from offleash.loading.merge import gather, without_first_rows
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
@@ -74,7 +74,7 @@ def import_logs(
             ours = keys.filter(pl.col("part") == number).drop("part")
             done = 0
             log = open_log(part.path, options.options, options.format)
-            for frame in _chunks(without_repeated(log.frames, part.repeated)):
+            for frame in _chunks(without_first_rows(log.frames, part.repeated)):
                 numbered = frame.with_row_index("row_in_file", done).join(ours, on="row_in_file", how="inner")
                 done += frame.height
                 shard = numbered.drop("problem").rename({"label": "problem"})
@@ -175,7 +175,7 @@ def copy_logs(
     """
     paths = [str(run_input) for run_input in inputs if isinstance(run_input, str | Path)]
     parsed = distinct_paths([parse_argument(path) for path in paths])
-    if options.options.split_by is not None or all(_stays(run_input, options) for run_input in parsed):
+    if options.options.split_by is not None or all(_read_in_place(run_input, options) for run_input in parsed):
         return CopiedLogs(inputs)
     names = [
         name for name, run_input in zip(input_names(inputs), inputs, strict=True) if isinstance(run_input, str | Path)
@@ -190,7 +190,7 @@ def copy_logs(
             continue
         text, (argument, name) = str(run_input), next(named_arguments)
         source = text[len(argument.name) + 1 :] if argument.given else text
-        if not _stays(argument, options):
+        if not _read_in_place(argument, options):
             done = import_logs(text, scratch.path / str(number), with_texts, progress)
             if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
                 source, notes[name] = str(done.folder), done.notes
@@ -198,7 +198,7 @@ def copy_logs(
     return CopiedLogs(out, notes)
 
 
-def _stays(argument: Argument, options: LoadOptions) -> bool:
+def _read_in_place(argument: Argument, options: LoadOptions) -> bool:
     """Whether an argument is read where it is: a run folder, or counts, of which there is no text to copy."""
     if any(is_run(path) for path in argument.paths):
         return True

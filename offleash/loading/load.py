@@ -21,7 +21,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.files.archives import IncompleteFileError
 from offleash.files.detect import LfsPointerError, head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
-from offleash.loading.merge import FilePart, Gathered, gather, part_of, without_repeated
+from offleash.loading.merge import FilePart, GatheredRuns, gather, part_of, without_first_rows
 from offleash.logs.format import Log, Options, Skip
 from offleash.logs.registry import FORMATS, open_log, recognised
 from offleash.options import Reading
@@ -165,7 +165,7 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         skip = repeats.get(path)
         if skip is None or skip.rows is not None:
             repeated = 0 if skip is None or skip.rows is None else skip.rows
-            frames = _watched(log, path, progress, repeated)
+            frames = _with_progress(log, path, progress, repeated)
             parts.append(part_of(path, frames, log.ids, log.gold_guessed, repeated, log.format))
             logs.append(log)
         if skip is not None:
@@ -245,7 +245,7 @@ def _opened(path: Path, name: str, verifier: str | None) -> Run:
     )
 
 
-def _run(argument: Argument, gathered: Gathered, split: str | None, logs: Sequence[Log], notes: list[Note]) -> Run:
+def _run(argument: Argument, gathered: GatheredRuns, split: str | None, logs: Sequence[Log], notes: list[Note]) -> Run:
     """The run of some files, or one of those that --split-by separates."""
     name = argument.name if split is None else printable_name(split)
     problems, rows = gathered.problems[split], gathered.rows[split]
@@ -306,10 +306,10 @@ def _ordered(values: Iterable[str | None]) -> list[str | None]:
         return given
 
 
-def _watched(log: Log, path: Path, progress: Progress, repeated: int = 0) -> Iterator[pl.DataFrame]:
+def _with_progress(log: Log, path: Path, progress: Progress, repeated: int = 0) -> Iterator[pl.DataFrame]:
     """The frames of a log without the rows that repeat another file, with progress."""
     rows = 0
-    for frame in without_repeated(log.frames, repeated):
+    for frame in without_first_rows(log.frames, repeated):
         rows += frame.height
         progress(f"{path.name}: {rows:,} rows read as {log.format}")
         yield frame

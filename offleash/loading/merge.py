@@ -24,7 +24,7 @@ from offleash.logs.format import Ids
 
 # What a file says about a problem. Rows that agree in all of it have the same `code`.
 PROBLEM_FIELDS = ["problem", "question", "gold", "benchmark", "guess", "identity", "contents"]
-SHOWN = 60  # characters of a text in a note
+CHARACTERS_SHOWN = 60  # characters of a text in a note
 VARYING_GOLD_ROWS = 8  # rows of problems with varying golds, from which on the verdicts say what they are
 REPEATED_CONTENTS = 10  # distinct contents, each there twice or more: too many for documents that share a few sentences
 
@@ -68,13 +68,13 @@ def part_of(
     return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated, format_name)
 
 
-def without_repeated(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
+def without_first_rows(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
     """The frames of a file without its first rows; each time it is read, so that its entries keep their places."""
     return (frame.filter(pl.col("row") > rows) if rows else frame for frame in frames)
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredRuns:
     """The runs of some files, by the value of the column that splits them (None: one run)."""
 
     problems: dict[str | None, pl.DataFrame]  # PROBLEMS
@@ -82,7 +82,7 @@ class Gathered:
     notes: list[Note]
 
 
-def gather(parts: Sequence[FilePart], name: str) -> Gathered:
+def gather(parts: Sequence[FilePart], name: str) -> GatheredRuns:
     """The runs of these files; all of them at once, because a training of 300 steps is 300 runs.
 
     Args:
@@ -97,8 +97,8 @@ def gather(parts: Sequence[FilePart], name: str) -> Gathered:
     )
     problems = with_content(problems).with_columns(problem=_own_ids(problems, parts, notes))
     problems = _distinct_benchmarks(problems, parts)
-    problems = _identified(_completed(problems), parts)
-    problems = _labelled(problems, parts, notes)
+    problems = _with_keys(_with_missing_fields(problems), parts)
+    problems = _with_distinct_ids(problems, parts, notes)
     _check_ids(problems, parts, name)
     label = problems.select("part", "code", "problem")
     rows = rows.drop("problem").join(label, on=["part", "code"], maintain_order="left").drop("code")
@@ -118,7 +118,7 @@ def gather(parts: Sequence[FilePart], name: str) -> Gathered:
     merged = problems.group_by("split", "problem", maintain_order=True).agg(
         pl.col(*PROBLEMS).exclude("problem").drop_nulls().first()
     )
-    return Gathered(_by_split(merged.select("split", *PROBLEMS)), _by_split(rows), notes)
+    return GatheredRuns(_by_split(merged.select("split", *PROBLEMS)), _by_split(rows), notes)
 
 
 def _by_split(frame: pl.DataFrame) -> dict[str | None, pl.DataFrame]:
@@ -239,7 +239,7 @@ def _distinct_benchmarks(problems: pl.DataFrame, parts: Sequence[FilePart]) -> p
     return problems.with_columns(pl.coalesce("benchmark", named).alias("benchmark"))
 
 
-def _completed(problems: pl.DataFrame) -> pl.DataFrame:
+def _with_missing_fields(problems: pl.DataFrame) -> pl.DataFrame:
     """Fields that one row of a problem lacks, from the rows of the same id that have them, if these agree.
 
     So a file without gold answers is pooled with one that has them; where the others disagree, nothing is guessed.
@@ -266,7 +266,7 @@ def _completed(problems: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
+def _with_keys(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
     """With a `key` that is equal where, by the rules above, the problem is."""
     grouped = pl.col("part").is_in([number for number, part in enumerate(parts) if part.ids is Ids.GROUP])
     contents = pl.any_horizontal(pl.col(*CONTENT).is_not_null())
@@ -290,7 +290,7 @@ def _identified(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFra
     )
 
 
-def _labelled(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> pl.DataFrame:
+def _with_distinct_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> pl.DataFrame:
     """With ids that are different where the problems are: aime24/0 and aime25/0, 3 and 3#2."""
     # One id per problem first: the same document may have another number in another file.
     problems = problems.with_columns(pl.col("problem").first().over("split", "key"))
@@ -360,7 +360,7 @@ def _note_equal_texts(distinct: pl.DataFrame, parts: Sequence[FilePart], notes: 
 
 def _short(text: str | None) -> str:
     line = " ".join((text or "").split())
-    return repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}...")
+    return repr(line if len(line) <= CHARACTERS_SHOWN else f"{line[: CHARACTERS_SHOWN - 3]}...")
 
 
 def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.DataFrame, list[Note]]:

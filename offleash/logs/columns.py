@@ -33,17 +33,17 @@ from offleash.files.detect import Head, rows_of
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import is_chat, text_of, whole_of
 from offleash.logs.format import Ids, Options
-from offleash.logs.own_verdicts import WORDS
+from offleash.logs.own_verdicts import VERDICT_WORDS
 
 # Roles that are dropped when the column that was guessed for them does not hold whole numbers.
-NUMBERS = ("sample", "tokens")
-RUNS = ("model", "model_name", "checkpoint", "step", "policy")  # columns that often hold several runs
+NUMBER_ROLES = ("sample", "tokens")
+RUN_COLUMNS = ("model", "model_name", "checkpoint", "step", "policy")  # columns that often hold several runs
 # What --map may name: the fields of an entry or a count, and those of which only hashes are kept.
 SAMPLE_ROLES = (*(name for name in ENTRIES if name not in ("contents", "split", "row")), *HASHED)
 COUNT_ROLES = (*(name for name in COUNTS if name not in ("contents", "split", "row")), *HASHED)
 # Roles that belong to a sample, and may be lists in a row of a problem.
-SAMPLED = ("text", "verdict", "answer", "solution", "score", "tokens", "finish", "sample")
-LOOKED_AT = 100  # rows in which a field is looked for that the first row lacks
+SAMPLE_FIELDS = ("text", "verdict", "answer", "solution", "score", "tokens", "finish", "sample")
+EXAMPLE_ROWS = 100  # rows in which a field is looked for that the first row lacks
 NUMBER_OR_SAMPLES = ("samples", "rollouts", "attempts", "trials")  # a number of samples, or the samples
 
 
@@ -61,7 +61,7 @@ def sample_columns(head: Head, options: Options) -> dict[str, str]:
     elif free and "answer" not in chosen and "answer" not in options.columns:
         chosen["answer"] = "answer"
     listed = any(isinstance(first.get(name), list) for name in ("text", "verdict"))
-    for name in NUMBERS:
+    for name in NUMBER_ROLES:
         if name in chosen and name not in options.columns and not _whole(first.get(name), listed):
             del chosen[name]
     return chosen
@@ -93,7 +93,7 @@ def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
     """What was read from where, with a hint where an unused column looks like the name of a run."""
     used = {column for path in chosen.values() for column in (path, path.partition(".")[0])}
     unused = [name for name in head.columns if name not in used]
-    several = next((f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUNS), "")
+    several = next((f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUN_COLUMNS), "")
     return columns_note(head.path, chosen, unused, several)
 
 
@@ -138,7 +138,7 @@ def _fitting(head: Head) -> Callable[[str, str], bool]:
         value, name = value_at(head.first, column), normal_name(column)
         if role == "verdict" and name in LOOSE_VERDICTS:
             marks = value if isinstance(value, list) and value else [value]
-            return all(isinstance(mark, bool) or str(mark).strip().lower() in WORDS for mark in marks)
+            return all(isinstance(mark, bool) or str(mark).strip().lower() in VERDICT_WORDS for mark in marks)
         if role == "text" and name in NUMBER_OR_SAMPLES:
             return whole_of(value) is None
         if role == "choices":  # `options` may be those of the decoding
@@ -179,7 +179,7 @@ def _with_objects(chosen: dict[str, str], head: Head, options: Options) -> dict[
     if holder is not None:
         for role, field in _guess_inside(holder, head).items():
             # What a sample says of itself is nearer to it than what its row says, except for what describes a problem.
-            if role not in options.columns and (role in SAMPLED or role not in chosen):
+            if role not in options.columns and (role in SAMPLE_FIELDS or role not in chosen):
                 chosen[role] = f"{holder}.{field}"
     for role in ("text", "verdict", "answer"):
         column = chosen.get(role)
@@ -241,7 +241,7 @@ def _nothing(value: object) -> bool:
 def _examples(head: Head) -> Iterator[Mapping[str, object]]:
     """The first rows; only the first is at hand, the others are read."""
     yield head.first
-    yield from (row.values for row in islice(rows_of(head, LOG, Repairs()), 1, LOOKED_AT))
+    yield from (row.values for row in islice(rows_of(head, LOG, Repairs()), 1, EXAMPLE_ROWS))
 
 
 def _has(values: object, path: str) -> bool:

@@ -23,7 +23,7 @@ from offleash.logs.human_eval import benchmark_of
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"task_id", "solution"}
-KNOWN = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
+KNOWN_COLUMNS = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
 TESTS = ("base", "plus")
 HINT = "They have not been evaluated: run {tool}.evaluate and read its eval_results.json"
 # Our own sets have the base tests of these; by the first part of a task's id.
@@ -32,7 +32,7 @@ PROBLEM_SETS = {"HumanEval": "humaneval", "Mbpp": "mbpp"}
 
 def recognise(head: Head) -> bool:
     """Samples by their keys; results by the status of the samples of the first task."""
-    if head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN:
+    if head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN_COLUMNS:
         return True
     tasks = fields_of(head.first.get("eval"))
     first = next(iter(tasks.values()), None)

@@ -20,13 +20,18 @@ from offleash.files.detect import Container, Head, rows_of
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, chat_text, content_text, is_chat, shown, text_of
 from offleash.files.tabular import column_expr, csv_tables, passes_list, slices, without_nulls
-from offleash.logs.columns import SAMPLE_ROLES, SAMPLED, ids_of, mapping_note, sample_columns
+from offleash.logs.columns import SAMPLE_FIELDS, SAMPLE_ROLES, ids_of, mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, split_entries
 from offleash.logs.own_verdicts import VerdictReader
 
-PLAIN = {str, int, float, bool}  # types of which a polars column can be made without guessing
-FAILED = {"error", "errors", "exception", "traceback"}  # columns of a row that has no sample because its tool failed
+PLAIN_TYPES = {str, int, float, bool}  # types of which a polars column can be made without guessing
+ERROR_COLUMNS = {
+    "error",
+    "errors",
+    "exception",
+    "traceback",
+}  # columns of a row that has no sample because its tool failed
 NO_VERDICTS = (
     "The file has no verdicts: judge its samples with --verifier NAME, or name their column with --map verdict=COLUMN."
 )
@@ -74,8 +79,8 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
     """Frames of JSON rows: by columns where the values are plain and of one kind, by rows where they are not."""
     repairs, judge, total = Repairs(), VerdictReader(head.path, options.threshold), 0
     source = rows_of(head, LOG, repairs)
-    samples = {chosen[name].partition(".")[0] for name in SAMPLED if name in chosen}
-    samples |= {chosen[name] for name in SAMPLED if name in chosen}
+    samples = {chosen[name].partition(".")[0] for name in SAMPLE_FIELDS if name in chosen}
+    samples |= {chosen[name] for name in SAMPLE_FIELDS if name in chosen}
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         return _entries(row, judge, chosen)
@@ -99,7 +104,7 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
 
 def _refuse_other(row: Row, samples: set[str], head: Head) -> None:
     """A row without any column of a sample is of another format, unless its tool says that the sample failed."""
-    if FAILED & {name.lower() for name in row.values}:
+    if ERROR_COLUMNS & {name.lower() for name in row.values}:
         return
     keys = ", ".join(row.values)[:100] or "nothing"
     lacking = ", ".join(name for name in head.columns if name in samples)
@@ -117,7 +122,7 @@ def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.
         dotted = "." in theirs
         columns[ours] = [value_at(row.values, theirs) if dotted else row.values.get(theirs) for row in chunk]
         kinds = set(map(type, columns[ours])) - {type(None)}
-        if len(kinds) > 1 or not kinds <= PLAIN:
+        if len(kinds) > 1 or not kinds <= PLAIN_TYPES:
             return None
     try:
         return pl.DataFrame(columns)
@@ -166,13 +171,15 @@ def _reached(row: Row, name: str, column: str, value: object) -> object:
     if not through_list(row.values, column):
         # where other rows have a list of samples, null is a row without any
         return (
-            [] if value is None and name in SAMPLED and row.values.get(column.partition(".")[0], ()) is None else value
+            []
+            if value is None and name in SAMPLE_FIELDS and row.values.get(column.partition(".")[0], ()) is None
+            else value
         )
     objects = value_at(row.values, column.rpartition(".")[0])
     odd = [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
     if odd and len(odd) < len(objects) and not isinstance(odd[0], list):  # type: ignore[arg-type]
         row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(odd[0])}")
-    if name in SAMPLED or not isinstance(value, list):
+    if name in SAMPLE_FIELDS or not isinstance(value, list):
         return value
     distinct = [entry for number, entry in enumerate(value) if entry is not None and entry not in value[:number]]
     if len(distinct) > 1:
@@ -182,7 +189,7 @@ def _reached(row: Row, name: str, column: str, value: object) -> object:
 
 def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> list[dict[str, object]]:
     """The fields of each sample of a row: one, or as many as its lists are long."""
-    sampled = {name: values[name] for name in SAMPLED if name in values}
+    sampled = {name: values[name] for name in SAMPLE_FIELDS if name in values}
     lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not is_chat(value)}
     if not lists:
         return [sampled]
@@ -295,7 +302,7 @@ def table_entries(
 def _singled(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataFrame:
     """Fields of a problem that are kept with each of its samples, as the one value that they must have."""
     for name in listed:
-        if name in SAMPLED:
+        if name in SAMPLE_FIELDS:
             continue
         values = raw[name].list.drop_nulls().list.unique(maintain_order=True)
         several = (values.list.len() > 1).fill_null(False)
@@ -311,7 +318,7 @@ def _singled(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataF
 
 def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
     """One row per sample, when a row holds lists of them."""
-    lists = [name for name in (*SAMPLED, "split") if name in raw.columns and _is_list(raw.schema[name])]
+    lists = [name for name in (*SAMPLE_FIELDS, "split") if name in raw.columns and _is_list(raw.schema[name])]
     if not lists:
         return raw
     lengths = raw.select("row", *[pl.col(name).list.len().fill_null(0) for name in lists])
@@ -325,7 +332,7 @@ def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFra
     empty = counts == 0
     if empty.any():
         judge.no_sample(int(raw["row"].filter(empty)[0]), int(empty.sum()))
-    single = [name for name in SAMPLED if name in raw.columns and name not in lists]
+    single = [name for name in SAMPLE_FIELDS if name in raw.columns and name not in lists]
     if "verdict" in single:
         judge.shared += int(counts.filter(counts > 1).sum())
     raw = raw.with_columns([pl.when(counts == 1).then(pl.col(name)).alias(name) for name in single])

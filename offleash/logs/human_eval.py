@@ -14,7 +14,7 @@ from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"task_id", "completion"}
-KNOWN = KEYS | {"result", "passed", "completion_id"}
+KNOWN_COLUMNS = KEYS | {"result", "passed", "completion_id"}
 HINT = (
     "They have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run their tests "
     "with `compare --verifier program --problems humaneval`."
@@ -23,7 +23,7 @@ HINT = (
 
 def recognise(head: Head) -> bool:
     """Only these keys: a table with more is better read by its column names."""
-    return head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN
+    return head.container is Container.JSONL and KEYS <= set(head.columns) <= KNOWN_COLUMNS
 
 
 def read(path: Path, head: Head, options: Options) -> Log:

@@ -34,10 +34,10 @@ from offleash.logs.own_verdicts import VerdictReader
 HEADER, START = "header.json", "_journal/start.json"
 SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"
 MARKS: dict[str, object] = {"P": 0.5, "N": Verdict.UNREAD.value}  # partial credit; no answer in the text
-TRUNCATED = ("max_tokens", "model_length")  # stop reasons: the limit of the request, or of the model
-LENGTHS = ("token", "context")  # limits of a sample that cut its text off
-CUT = "(content truncated)"  # in a summary, at the end of a text
-REASONS, LONG = 3, 120  # errors shown: how many, and characters of each
+TRUNCATING_STOPS = ("max_tokens", "model_length")  # stop reasons: the limit of the request, or of the model
+LENGTH_LIMITS = ("token", "context")  # limits of a sample that cut its text off
+TRUNCATION_MARK = "(content truncated)"  # in a summary, at the end of a text
+ERRORS_SHOWN, ERROR_CHARACTERS = 3, 120  # errors shown: how many, and characters of each
 
 
 def recognise(head: Head) -> bool:
@@ -125,7 +125,7 @@ class _Scorers:
 
     def _reasons(self) -> str:
         """The most frequent messages with their counts."""
-        shown = [f"{message} ({count})" for message, count in self.errors.most_common(REASONS)]
+        shown = [f"{message} ({count})" for message, count in self.errors.most_common(ERRORS_SHOWN)]
         more = len(self.errors) - len(shown)
         return "; ".join(shown) + (f"; and {more} other messages" if more else "")
 
@@ -134,7 +134,11 @@ def _message(error: object) -> str:
     """The first line of an error, as a sample (an object) or a summary (a text) has it. It may be a repr of Python."""
     text = text_of(fields_of(error).get("message") if isinstance(error, dict) else error) or ""
     line = next((line.strip() for line in re.split(r"[\r\n]|\\n", text) if line.strip()), "")
-    return f"{line[: LONG - 3]}..." if len(line) > LONG else line or ("no message" if error else "")
+    return (
+        f"{line[: ERROR_CHARACTERS - 3]}..."
+        if len(line) > ERROR_CHARACTERS
+        else line or ("no message" if error else "")
+    )
 
 
 def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[Row]:
@@ -155,7 +159,7 @@ def _is_cut(summary: Mapping[str, object]) -> bool:
     messages = summary.get("input")
     contents = [fields_of(message).get("content") for message in messages] if isinstance(messages, list) else []
     parts = any(isinstance(content, list) for content in contents)
-    return parts or any(CUT in (text_of(summary.get(name)) or "") for name in ("input", "target"))
+    return parts or any(TRUNCATION_MARK in (text_of(summary.get(name)) or "") for name in ("input", "target"))
 
 
 def _member(summary: Mapping[str, object]) -> str:
@@ -196,7 +200,7 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
         verdict=verdict,
         score=graded,
         tokens=whole_of(fields_of(output.get("usage")).get("output_tokens")),
-        finish="length" if stop in TRUNCATED or limit in LENGTHS else stop,
+        finish="length" if stop in TRUNCATING_STOPS or limit in LENGTH_LIMITS else stop,
         row=row.number,
     )
 

@@ -23,8 +23,8 @@ from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
 from offleash.logs.own_verdicts import VerdictReader
 
-NEW = {"doc", "model_response", "metric"}
-OLD = {"full_prompt", "example", "predictions", "metrics"}
+COLUMNS_SINCE_0_10 = {"doc", "model_response", "metric"}
+COLUMNS_BEFORE_0_10 = {"full_prompt", "example", "predictions", "metrics"}
 HINT = (
     "lighteval scores each document, not each of its samples: judge them with `compare --verifier NAME`, or run it "
     "with one sample under several seeds and give the files together ('base/**/details_*.parquet')."
@@ -33,12 +33,14 @@ HINT = (
 
 def recognise(head: Head) -> bool:
     """The columns of either version."""
-    return head.container is Container.PARQUET and (set(head.columns) >= NEW or set(head.columns) >= OLD)
+    return head.container is Container.PARQUET and (
+        set(head.columns) >= COLUMNS_SINCE_0_10 or set(head.columns) >= COLUMNS_BEFORE_0_10
+    )
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """Entries of either version; the verdict is the metric of --filter, or the first of the row that is a number."""
-    new = set(head.columns) >= NEW
+    new = set(head.columns) >= COLUMNS_SINCE_0_10
     metrics = _Metrics(path, options.filter)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
@@ -181,5 +183,5 @@ FORMAT = Format(
     recognise,
     read,
     ("details_gsm8k|0_2026-01-31T12-00-00.parquet",),
-    columns=(NEW, OLD),
+    columns=(COLUMNS_SINCE_0_10, COLUMNS_BEFORE_0_10),
 )

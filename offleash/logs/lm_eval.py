@@ -30,7 +30,7 @@ from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"doc_id", "doc", "resps", "filtered_resps"}
 # Fields of a row that are not metrics, for logs from before 0.4.3.
-OTHER = KEYS | {
+NON_METRIC_FIELDS = KEYS | {
     "target",
     "arguments",
     "filter",
@@ -184,7 +184,9 @@ def _metrics(values: Mapping[str, object]) -> list[str]:
     """Names of the row's metrics; before 0.4.3 they were not listed, only there."""
     listed = values.get("metrics")
     names = (
-        [str(name) for name in listed] if isinstance(listed, list) else [name for name in values if name not in OTHER]
+        [str(name) for name in listed]
+        if isinstance(listed, list)
+        else [name for name in values if name not in NON_METRIC_FIELDS]
     )
     return [name for name in names if isinstance(values.get(name), bool | int | float)]
 

@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 from offleash.files.rows import shown
 
 # `c` and `i` are Inspect's. Any other word is an error, not a guess.
-WORDS: dict[str, Verdict] = {
+VERDICT_WORDS: dict[str, Verdict] = {
     "true": Verdict.CORRECT,
     "correct": Verdict.CORRECT,
     "right": Verdict.CORRECT,
@@ -62,7 +62,7 @@ class VerdictReader:
         if isinstance(value, bool):
             return (Verdict.CORRECT if value else Verdict.WRONG), None
         if isinstance(value, str):
-            word = WORDS.get(value.strip().lower())
+            word = VERDICT_WORDS.get(value.strip().lower())
             if word is not None:
                 return word, None
         score = _number(value)

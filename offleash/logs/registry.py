@@ -9,7 +9,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.files.archives import refuse_pickle
 from offleash.files.columns import normal_name
 from offleash.files.detect import Container, Head, head_of
-from offleash.logs.columns import count_columns, has_counts
+from offleash.logs.columns import count_columns, has_counts, sample_columns
 from offleash.logs.format import Format, Log, Options
 
 JSONL, JSON, PARQUET, CSV, ZIP = Container
@@ -76,6 +76,8 @@ FORMATS = Formats(
     }
 )
 
+MISSING_SHARE = 0.7  # of its columns, beyond which a format is not near
+
 # Formats that choose by --filter.
 FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
 
@@ -137,9 +139,13 @@ def _unrecognised(head: Head) -> OffleashError:
     if head.container is Container.ZIP:
         return OffleashError(f"{head.path} is a zip archive of no known log. Unpack it and give the folder.")
     shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
+    chosen = sample_columns(head, Options())
+    roles = ["problem"] if not {"problem", "question"} & chosen.keys() else []
+    roles += ["text"] if not {"text", "verdict"} & chosen.keys() else []
+    maps = " ".join(f"--map {role}=COLUMN" for role in roles) or "--log-format NAME"
     return OffleashError(
-        f"{head.path} ({head.container.value}) has the columns {shown}, which are of no known format; "
-        f"{_nearest(head)}. Name the columns with --map problem=COLUMN --map verdict=COLUMN (or text=COLUMN)."
+        f"{head.path} ({head.container.value}) has the columns {shown}, which are of no known format"
+        f"{_nearest(head)}. Name them with {maps}{' (or verdict=COLUMN)' if 'text' in roles else ''}."
     )
 
 
@@ -153,12 +159,12 @@ def _nearest(head: Head) -> str:
             shares.append((len(missing) / len(columns), len(missing), kind.name, missing))
     nearest: dict[str, list[str]] = {}
     for share, _, name, missing in sorted(shares):
-        if share < 1:
+        if share <= MISSING_SHARE:
             nearest.setdefault(name, missing)
     if not nearest:
-        return "a table needs a problem, and a text or a verdict for each sample"
+        return ""
     texts = [
         f"{name} (no {', '.join(missing)})" if missing else f"{name} (other values)"
         for name, missing in list(nearest.items())[:2]
     ]
-    return f"closest: {', '.join(texts)}"
+    return f"; closest: {', '.join(texts)}"

@@ -27,7 +27,16 @@ from offleash.logs.training import GOLD, IMAGES, choose_reward, column_named, fi
 
 STEPS = ("step", "gen_step")
 PROMPTS = ("prompt", "messages")
-OTHER = (*STEPS, *PROMPTS, "completion", "advantages", "advantage", "entropy", *GOLD, *IMAGES)  # not rewards
+NON_REWARD_COLUMNS = (
+    *STEPS,
+    *PROMPTS,
+    "completion",
+    "advantages",
+    "advantage",
+    "entropy",
+    *GOLD,
+    *IMAGES,
+)  # not rewards
 
 
 def recognise(head: Head) -> bool:
@@ -45,7 +54,9 @@ def recognise(head: Head) -> bool:
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per position of a line's lists; the verdict is the reward that judges the answer."""
     step = column_named(STEPS, head.columns) or "step"
-    rewards = [name for name, values in head.first.items() if name.lower() not in OTHER and _numbers(values)]
+    rewards = [
+        name for name, values in head.first.items() if name.lower() not in NON_REWARD_COLUMNS and _numbers(values)
+    ]
     reward = choose_reward(rewards, head, options)
     batches = _Batches(path, step)
 

@@ -29,7 +29,7 @@ from offleash.logs.generic import parquet_frames
 from offleash.logs.training import GOLD, IMAGES, choose_reward, column_named, overlap
 
 KEYS = {"step", "prompt", "completion", "advantage"}
-MARKERS = (
+SPLIT_MARKERS = (
     "split",
     "mode",
     "phase",
@@ -85,7 +85,7 @@ def _reward(head: Head, options: Options) -> str:
     """The reward that says whether a sample is correct."""
     with damage(head.path):
         schema = pl.scan_parquet(on_disk(head.path), glob=False).collect_schema()
-    other = KEYS | {name for name in schema if name.lower() in (*GOLD, *IMAGES, *MARKERS)}
+    other = KEYS | {name for name in schema if name.lower() in (*GOLD, *IMAGES, *SPLIT_MARKERS)}
     rewards = [name for name, kind in schema.items() if name not in other and (kind.is_numeric() or kind == pl.Boolean)]
     return choose_reward(rewards, head, options)
 
@@ -123,7 +123,7 @@ def _steps(path: Path, options: Options) -> list[Note]:
 
 def _marked(path: Path, head: Head, options: Options) -> list[Note]:
     """Rows of an evaluation among those of the training, where a column says which are which."""
-    marker = column_named(MARKERS, set(head.columns) - KEYS)
+    marker = column_named(SPLIT_MARKERS, set(head.columns) - KEYS)
     if marker is None or options.split_by == marker:
         return []
     with damage(path):

@@ -15,7 +15,7 @@ from offleash.files.rows import whole_of
 from offleash.logs import counts
 from offleash.logs.columns import count_columns, has_counts, sample_columns
 from offleash.logs.format import Options
-from offleash.logs.own_verdicts import WORDS
+from offleash.logs.own_verdicts import VERDICT_WORDS
 
 
 def inside(head: Head, options: Options) -> Head:
@@ -107,7 +107,9 @@ def _plausible(inner: Head, kind: str, options: Options) -> bool:
     if "text" in chosen or "verdict" not in chosen:
         return True
     marks = [value_at(values, chosen["verdict"]) for values in rows]
-    return all(mark is None or isinstance(mark, bool | list) or mark in (0, 1) or mark in WORDS for mark in marks)
+    return all(
+        mark is None or isinstance(mark, bool | list) or mark in (0, 1) or mark in VERDICT_WORDS for mark in marks
+    )
 
 
 def _below(place: RowsPlace, outer: RowsPlace) -> bool:

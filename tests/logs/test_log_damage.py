@@ -91,7 +91,11 @@ def test_what_cannot_be_read_is_refused_with_the_file_and_the_reason(case: str, 
             r"closest: verl \(no output, score\), swift \(no completion, prompt\)\. ",
         ),
         ({"doc_id": 1, "doc": {}, "target": "b"}, r"closest: lm_eval \(no filtered_resps, resps\)\. "),
-        ({"colour": 1}, r"a table needs a problem, and a text or a verdict"),
+        (
+            {"colour": 1},
+            r"no known format\. Name them with --map problem=COLUMN --map text=COLUMN \(or verdict=COLUMN\)",
+        ),
+        ({"question": "What is it?", "colour": 1}, r"no known format\. Name them with --map text=COLUMN"),
         ({}, "row 1 is empty"),
     ],
 )

@@ -199,14 +199,14 @@ def test_a_missing_verdict_is_unverified_and_counted(tmp_path: Path, ending: str
     assert f"2 samples have no verdict (null or NaN, first in row {first})" in notes_text(log)
 
 
-WORDS = ["correct", "Incorrect", "TRUE", "false", "pass", "passed", "failed", "C", "I", "1", "0", "0.0"]
+VERDICT_WORDS = ["correct", "Incorrect", "TRUE", "false", "pass", "passed", "failed", "C", "I", "1", "0", "0.0"]
 MEANT = [True, False, True, False, True, True, False, True, False, True, False, False]
 
 
 @settings(deadline=None)  # the first example imports a parser
-@given(st.permutations(range(len(WORDS))))
+@given(st.permutations(range(len(VERDICT_WORDS))))
 def test_words_mean_the_same_in_every_order_and_container(order: list[int]) -> None:
-    rows: list[dict[str, object]] = [{"id": index, "verdict": WORDS[index]} for index in order]
+    rows: list[dict[str, object]] = [{"id": index, "verdict": VERDICT_WORDS[index]} for index in order]
     with TemporaryDirectory() as folder:
         for path in (lines(Path(folder) / "rows.jsonl", rows), as_csv(Path(folder) / "rows.csv", rows)):
             _, frame = read(path)
