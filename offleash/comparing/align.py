@@ -19,6 +19,7 @@ from offleash.errors import OffleashError, unknown
 FIELDS = (*CONTENT, "pictures")  # what keeps two problems apart
 MOST = 1_000_000  # pairs of problems with equal keys: a sentence that thousands of documents share identifies none
 SHOWN = 60  # characters of a text in a message
+UNMATCHED = "problems_unmatched"  # the code of a warning
 
 
 @dataclass(frozen=True)
@@ -189,12 +190,12 @@ def _unmatched_notes(
             example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
         theirs = f"with the {shared} of one in {after} but another {words[name]}"
         text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
-        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True))
+        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True, code=UNMATCHED))
     alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
     if alike.height:
         theirs = f"with the content of several in {after} {_were(alike.height)} not matched: no id decides"
         text = f"{_problems(alike.height)} of {before} {theirs}"
-        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True))
+        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True, code=UNMATCHED))
     return notes
 
 

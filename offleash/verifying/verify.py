@@ -20,6 +20,7 @@ from offleash.data.run_folder import RunFolder, append_to_run, read_problems
 from offleash.data.shards import DAMAGE, check_schema, damaged
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict
+from offleash.data.verifier_choice import verdicts_name
 from offleash.errors import OffleashError
 from offleash.loading.arguments import run_folders
 from offleash.options import Judging
@@ -158,18 +159,15 @@ def verify_shards(
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
     work, counts = _Work(judge, cases, opened, progress, samples, skipped), VerdictCounts()
+    run.write_about(name, _about(judge, cases))  # first: verdicts that a kill leaves have their record
     for shard in shards:
         _verify_shard(run, shard, name, work, counts)
-    run.write_about(name, _about(judge, cases))
     return counts
 
 
 def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
     """The name that verdicts are stored under: the verifier's identity, or `mixed@` and a hash of several."""
-    identities = sorted({judge.identity(verifier) for verifier in verifiers})
-    if len(identities) == 1:
-        return identities[0]
-    return f"mixed@{blake2b(' '.join(identities).encode(), digest_size=4).hexdigest()}"
+    return verdicts_name(judge.identity(verifier) for verifier in verifiers)
 
 
 @dataclass
