@@ -78,6 +78,7 @@ class VerificationResult:
     cache_error: str = ""  # why verdicts could not be cached
     unjudged: int = 0  # problems that were left unverified, because their gold cannot be judged against
     unjudged_reason: str = ""  # of the first of them
+    starved: int = 0  # distinct answers that stay failed because the machine was too busy for them
 
 
 @contextmanager
@@ -101,7 +102,7 @@ def verify(folder: Path, options: VerifyOptions | None = None, progress: Progres
 
 def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerificationResult:
     """As `verify`, with a judge that several runs share: its workers stay warm, and it remembers their answers."""
-    started, before = time.monotonic(), Counter(judge.decided_by)
+    started, before, starved = time.monotonic(), Counter(judge.decided_by), judge.starved
     problems = read_problems(folder)
     if options.problems is not None:
         problems = fill_from_problem_set(problems, options.problems, str(folder))
@@ -133,6 +134,7 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
         cache_error=judge.cache.error if judge.cache else "",
         unjudged=len(faults),
         unjudged_reason=f"{faults[0][0].id!r}: {faults[0][1]}" if faults else "",
+        starved=judge.starved - starved,
     )
 
 

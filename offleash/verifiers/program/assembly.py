@@ -46,28 +46,6 @@ def completed(prompt: str, answer: str, entry: str) -> list[str]:
     return [_before(prompt, entry), answer] if f"def {entry}" in answer else [prompt + answer]
 
 
-def names_in(sources: list[str]) -> set[str]:
-    """Every name that sources mention; those that do not compile mention none."""
-    names = set()
-    for source in sources:
-        if (tree := _parsed(source)) is not None:
-            names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names
-
-
-def values_in(source: str) -> set[str]:
-    """The classes and constants that a program defines at its top level."""
-    tree = _parsed(source)
-    names = set()
-    for node in tree.body if tree else []:
-        if isinstance(node, ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return names
-
-
 def _before(prompt: str, entry: str) -> str:
     """The part of the prompt in front of the function: imports and functions it may call."""
     tree = _parsed(prompt)

@@ -1,4 +1,4 @@
-"""Runs a model's program against its tests inside the sandbox, and reports what came out, test by test.
+"""Runs a model's program on the inputs of its tests inside the sandbox, and reports what came out, input by input.
 
 Started by decide.py. The model's code always runs in a fork without a pipe to the outside; only this process replies.
 Its forks cannot read or write its memory (PR_SET_DUMPABLE), and if one of them kills it there is no reply, hence no
@@ -12,15 +12,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from offleash.verifiers.program.assembly import CONTEST, completed, whole
-from offleash.verifiers.program.assertions import run_tests
+from offleash.verifiers.program.assembly import CONTEST, CONTEST_MODULES, whole
 from offleash.verifiers.sandbox.limits import DUMPABLE, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 
 Job = dict[str, Any]  # a message: see program.decide
+for _name in CONTEST_MODULES:  # in the launcher, once for all programs
+    importlib.import_module(_name)
 RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
 
 
@@ -33,7 +35,8 @@ def main(arguments: list[str]) -> None:
     prctl(DUMPABLE, 0)  # before the first fork: forks of the same user could otherwise write into this process
     job = receive(requests)
     assert isinstance(job, dict)
-    job |= {"alone": arguments == ["alone"], "tests_follow": requests}
+    os.close(requests)
+    job |= {"alone": arguments == ["alone"]}
     send(replies, {"ready": True})
     try:
         KINDS[job["kind"]](job, lambda message: send(replies, message))
@@ -112,24 +115,13 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
         send(fd, {"test": index, "trouble": f"{type(error).__name__}: {error}"[:300]})
 
 
-def _tests(job: Job, say: Callable[[object], None]) -> None:
-    """Assertions: the program and its tests in two processes that exchange plain values (assertions.py)."""
-    if job["kind"] == "check":
-        sources = completed(job["prompt"], job["answer"], job["entry_point"])
-    else:
-        sources = whole(job["answer"])
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in sources]
-    say(run_tests(codes, job, lambda: receive(job["tests_follow"])))
-
-
 KINDS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
     "stdin": _stdin,
     "call": _call,
-    "check": _tests,
-    "asserts": _tests,
 }
 
 
+@cache
 def _contest() -> dict[str, object]:
     """Names that contest sites give every program; loaded once, before the forks."""
     names: dict[str, object] = {}

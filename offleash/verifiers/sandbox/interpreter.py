@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -78,20 +79,18 @@ def trusted_environment() -> dict[str, str]:
     )
 
 
-def specification(
-    route: str, command: Sequence[str], limits: dict[str, object], lifeline: int, modules: Sequence[str]
-) -> str:
+def specification(route: str, command: Sequence[str], limits: dict[str, object], modules: Sequence[str]) -> str:
     """What the launcher is to build and run, as JSON."""
-    links = {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink()}  # noqa: PTH115
-    spec = {
+    binds, links = _held_files(tuple(modules), tuple(sys.path))
+    spec: dict[str, object] = {
         "route": route,
         "command": list(command),
         "limits": limits,
-        "lifeline": lifeline,
         "environment": environment(),
-        "binds": needed_files(tuple(modules)),
+        "binds": binds,
         "links": links,
         "as_owner": route in AS_OWNER,
+        "folder": tempfile.gettempdir() if route == "trusted" else "",
     }
     if route == "bwrap":
         installed = bubblewrap()
@@ -102,6 +101,12 @@ def specification(
             "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
         }
     return json.dumps(spec)
+
+
+@cache
+def _held_files(modules: tuple[str, ...], paths: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+    """What a sandbox holds, and the links among it; looked up once, since hundreds of sandboxes are alike."""
+    return needed_files(modules), {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink()}  # noqa: PTH115
 
 
 @cache

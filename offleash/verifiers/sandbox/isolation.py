@@ -19,7 +19,6 @@ import contextlib
 import ctypes
 import json
 import os
-import re
 from pathlib import Path
 
 # Flags of clone(2), mount(2) and umount2(2), which Python does not name.
@@ -198,7 +197,8 @@ TMPFS_SIZE_SINCE = (0, 8)  # from this version on --tmpfs takes a size; before i
 
 def bubblewrap_version(program: str) -> tuple[int, int] | None:
     """Version of a bwrap program, or None when it does not say."""
-    import subprocess  # the launcher, which starts for every sandbox, does without it
+    import re  # the launcher does without these
+    import subprocess
 
     try:
         printed = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout

@@ -4,8 +4,9 @@ Reached from launcher.py, directly or through bwrap. As process 1 of its namespa
 and when it ends the kernel ends all others with it. Standard library only.
 
 Limits are of two kinds. The kernel enforces those of a single process (`become`: setrlimit), at once and without fail.
-What all processes hold together it does not bound without cgroups, which need rights we may not have: the supervisor
-adds it up every 50 ms (`_broken`), so that a command can exceed these for that long.
+What all processes hold or use together it does not bound without cgroups, which need rights we may not have: the
+supervisor adds it up every 50 ms (`_broken`), so that a command can exceed these for that long. Memory that belongs to
+no process, such as a memfd, cannot be added up: the calls that make it are refused (limits.refuse_calls).
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import os
 import resource
 import signal
 import sys
+from importlib import import_module
 
 from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
@@ -23,11 +25,14 @@ from offleash.verifiers.sandbox.limits import (
     bound_memory,
     bound_processes,
     content,
+    family_time,
     prctl,
     processes,
+    refuse_calls,
 )
 
-MEMORY, PROCESSES, DISK = 91, 92, 93  # exit codes: which limit was broken
+MEMORY, PROCESSES, DISK, TIME = 91, 92, 93, 94  # exit codes: which limit was broken
+PRELOADED = "preloaded"  # in place of a program: a module that the launcher has imported
 NOBODY = 65534
 INTERVAL = 0.05  # seconds between two looks at what all processes hold
 PAGE = resource.getpagesize()
@@ -52,6 +57,7 @@ def supervise(spec: dict[str, object]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
         os.dup2(null, standard)
+    os.closerange(3, null)
     while _runs(child):
         if broken := _broken(spec):
             os._exit(broken)
@@ -63,11 +69,12 @@ def become(spec: dict[str, object], folder: str) -> None:
     """Turn this process into the command, with its limits and nothing else; never returns.
 
     The order matters: the user is changed while that is still allowed, then privileges are given up for good, and the
-    limit of memory comes last, because everything before it allocates.
+    limit of memory comes last, because everything before it allocates. A command that begins with the word PRELOADED
+    is a module of ours: its `main` is called without the start of another Python.
     """
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     command: list[str] = spec["command"]  # type: ignore[assignment]
-    environment: dict[str, str] = spec["environment"]  # type: ignore[assignment]
+    environment: dict[str, str] = spec["environment"] | {"HOME": folder, "TMPDIR": folder}  # type: ignore[operator]
     try:
         os.setsid()
         os.chdir(folder)
@@ -79,10 +86,17 @@ def become(spec: dict[str, object], folder: str) -> None:
         bound_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
         bound(resource.RLIMIT_FSIZE, limits["disk"])
         bound(resource.RLIMIT_NOFILE, limits["files"])
-        if limits["processor"]:
-            bound(resource.RLIMIT_CPU, limits["processor"])
+        if limits["seconds"]:  # above the limit of all together, which says what happened
+            bound(resource.RLIMIT_CPU, int(limits["seconds"]) + 2)
+        if spec["route"] != "trusted":
+            refuse_calls()
         bound_memory(limits["memory"])
-        os.execve(command[0], command, environment | {"HOME": folder, "TMPDIR": folder})
+        if command[0] == PRELOADED:
+            os.environ.clear()
+            os.environ.update(environment)
+            import_module(command[1]).main(command[2:])
+            os._exit(0)
+        os.execve(command[0], command, environment)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error}\n")
         sys.stderr.flush()
@@ -111,6 +125,8 @@ def _broken(spec: dict[str, object]) -> int:
             held += int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
     if held > limits["memory"]:
         return MEMORY
+    if limits["seconds"] and family_time(1) - sum(os.times()[:2]) > limits["seconds"]:
+        return TIME
     with contextlib.suppress(OSError):
         disk = os.statvfs("/tmp")
         if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):
