@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
+from offleash.credentials import safe
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.http import (
     Cause,
@@ -26,7 +27,6 @@ from offleash.samplers.endpoint.http import (
     TryAgainError,
     address,
     backoff,
-    safe,
     wait_backoff,
 )
 
@@ -253,7 +253,7 @@ def models(server: EndpointClient) -> list[str]:
     except (ValueError, LookupError, TypeError, RecursionError):
         start = body[:1000].decode("utf-8", "replace")
         page = "a web page" if start.lstrip().startswith("<") else "a response"
-        raise ValueError(f"{page} that is not a list of models: {server.quote(start)!r}") from None
+        raise ValueError(f"{page} that is not a list of models: {server.quote(body)!r}") from None
 
 
 def list_names(names: Sequence[str]) -> str:

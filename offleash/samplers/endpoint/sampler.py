@@ -11,8 +11,9 @@ from difflib import get_close_matches
 from functools import partial
 from threading import Lock
 
+from offleash.credentials import safe
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, safe, short
+from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, short
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
 from offleash.samplers.registry import Model
@@ -195,7 +196,8 @@ class Endpoint:
                 if not self._profile.learn(ServerRefusedError(500, str(error)), body):
                     raise
             else:
-                self._server_names.update(reply.server_names)
+                names = {name: self._server.masked(value) for name, value in reply.server_names.items()}
+                self._server_names.update(names)
                 self._profile.observe(reply, body)
                 return reply.choices[:n]
             self._limiter.wait()
@@ -204,7 +206,7 @@ class Endpoint:
         try:
             return read_reply(body)
         except ValueError as error:
-            start = self._server.quote(body[:1000].decode("utf-8", "replace"))
+            start = self._server.quote(body)
             raise TryAgainError(f"the response is not a completion ({short(str(error))}): {start!r}") from None
 
     def _refusal(self, refused: ServerRefusedError, decoding: SamplingParams) -> Exception:
