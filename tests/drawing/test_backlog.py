@@ -18,6 +18,7 @@ from offleash.drawing.backlog import Backlog, text_bytes
 from offleash.drawing.draw import DrawRequest, draw
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import FINISHED, Request, Sample, SampleChunk, Sampler, SamplingParams
+from offleash.verifying.verify import judge_rows
 from tests.drawing.drawn_world import PLAIN, QUIET, RATES, drawn, problems, sampler_of, samples, script
 
 
@@ -46,7 +47,7 @@ def test_a_sampler_waits_at_the_limit_and_passes_when_there_is_room_or_the_draw_
         waiting = Backlog(limit=1)
         waiting.add(chunk(0))  # larger than the limit, and passes
         passed = threading.Event()
-        thread = threading.Thread(target=lambda w=waiting, p=passed: (w.add(chunk(4)), p.set()), daemon=True)  # type: ignore[misc]
+        thread = threading.Thread(target=lambda w=waiting, p=passed: (w.add(chunk(4)), p.set()), daemon=True)
         thread.start()
         while not waiting.crowded_by(1):
             time.sleep(0.001)
@@ -86,7 +87,7 @@ def test_what_waits_is_bounded_though_writer_or_judge_is_slow(
     chances = {f"p{i}": {f"{long} {place} \\boxed{{{i}}}": 0.01 for place in range(100)} for i in range(50)}
     (tmp_path / "long.json").write_text(json.dumps({"problems": chances}))
     counted = Counted(sampler_of(tmp_path / "long.json", width=str(width), appetite="64"))
-    write_samples, judge_rows = RunFolder.write_samples, workers.judge_rows
+    write_samples = RunFolder.write_samples
 
     def write(run: RunFolder, frame: pl.DataFrame) -> str:
         time.sleep(0.05 if slow == "writer" else 0)
