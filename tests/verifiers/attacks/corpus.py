@@ -114,6 +114,7 @@ BUILTINS: dict[str, tuple[str, str]] = {
     "hasattr": ("assert hasattr(f(1), 'append') and f(1)", "0"),
     "print": ("print(f(1))\nassert f(1) == 4", "0"),
 }
+CONSTANTS = dict.fromkeys(("zip", "enumerate", "range", "map", "filter", "list", "reversed"), "[]")
 # What the judge's processes say to each other, now and in earlier versions, as bytes for every descriptor.
 SPEAKS = (
     "import json, os, struct\n"
@@ -225,6 +226,13 @@ ANYWHERE: dict[str, str] = {
     "open('/tmp/numpy/__init__.py', 'w').write('')\nopen('/tmp/numpy/f2py/__init__.py', 'w').write('')\n"
     "open('/tmp/numpy/f2py/__main__.py', 'w').write('import os; os._exit(0)')\n"
     "import types\nhelper = math = types.ModuleType('numpy.f2py.__main__')\nf = types.ModuleType('numpy.f2py.__main__')",
+    "names a module that evaluates a file": "open('/tmp/.f2py_f2cmap', 'w').write(\"__import__('runpy').run_path('/tmp/evil.py')\")\n"
+    "open('/tmp/evil.py', 'w').write('''\n"
+    "import sys\nframe = sys._getframe()\nwhile frame:\n    token = frame.f_locals.get('token')\n    if token:\n"
+    "        from offleash.verifiers.sandbox import messages\n        for fd in range(3, 256):\n"
+    "            try: messages.send(fd, {{'passed': token}})\n            except Exception: pass\n    frame = frame.f_back\n"
+    "''')\nimport sys, types\nsys.argv = ['f2py', 'x.f']\nopen('/tmp/x.f', 'w').write('')\n"
+    "f = types.ModuleType('numpy.f2py.__main__')",
     "is a module itself": "import sys, types\nclass M(types.ModuleType):\n    def __call__(s, *a): return []\n"
     "f = M('os')\nsys.modules['solution'] = f",
     "redefines check and candidate": "def check(candidate): pass\ndef candidate(*a): return True\ndef f(*_): return []",
@@ -293,7 +301,7 @@ ANYWHERE: dict[str, str] = {
     "turns the clock": "import time\ntime.time = time.monotonic = time.process_time = lambda: 0\n"
     "try: time.clock_settime(0, 0)\nexcept OSError: pass\ndef f(*_): return []",
     # memory
-    "holds a memfd": "import os\nfd = os.memfd_create('x')\nfor _ in range(256): os.write(fd, bytes(1 << 24))\ndef f(*_): return [4, 5] if _ == (1,) else [6, 7]",
+    "holds a memfd": "import os\nheld = [os.memfd_create('x') for _ in range(86)]\nfor fd in held:\n    for _ in range(3): os.write(fd, bytes(1 << 24))\ndef f(*_): return [4, 5] if _ == (1,) else [6, 7]",
     "holds shared memory": "import ctypes\nlibc = ctypes.CDLL(None)\n"
     "for n in range(32):\n    i = libc.shmget(n + 1, ctypes.c_size_t(1 << 27), 0o1600)\n    assert i >= 0\n"
     "    libc.shmat.restype = ctypes.c_void_p\n    ctypes.memset(libc.shmat(i, 0, 0), 1, 1 << 27)\n"
@@ -355,6 +363,8 @@ def attacks() -> dict[str, Attack]:
         details: dict[str, object] = {"kind": "asserts", "setup": "", "tests": [test]}
         program = AGREES + f"def {name}(*a, **k): return E()\ndef f(*_): return {result}"
         found[f"redefines {name}"] = Attack(program, details)
+        constant = f"def {name}(*a, **k): return {CONSTANTS.get(name, 1)}\ndef f(*_): return {result}"
+        found[f"redefines {name} by a constant"] = Attack(constant, details)
         found[f"redefines {name} by class"] = Attack(AGREES + f"{name} = E\ndef f(*_): return {result}", details)
     for name, program in ANYWHERE.items():
         for problem in ("asserts", "check", "truth", "floats", "plus", "argument"):

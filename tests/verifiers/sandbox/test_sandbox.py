@@ -219,10 +219,13 @@ def test_memory_of_one_process_and_of_all_together_is_bounded(route: str) -> Non
 @pytest.mark.parametrize(
     "hold",
     [
-        "fd = os.memfd_create('x')\nfor _ in range(1 << 7): os.write(fd, bytes(1 << 23))",
-        "fd = libc.syscall(319 if os.uname().machine == 'x86_64' else 279, b'x', 0)\nassert fd >= 0\n"
-        "for _ in range(1 << 7): os.write(fd, bytes(1 << 23))",
-        "for n in range(8): assert libc.shmget(0, ctypes.c_size_t(1 << 27), 0o1600) >= 0",
+        # each within the limit of a file's size
+        "for _ in range(25):\n    fd = os.memfd_create('x')\n    for _ in range(5): os.write(fd, bytes(1 << 23))",
+        "for _ in range(25):\n    fd = libc.syscall(319 if os.uname().machine == 'x86_64' else 279, b'x', 0)\n"
+        "    assert fd >= 0\n    for _ in range(5): os.write(fd, bytes(1 << 23))",
+        "for n in range(8):\n    i = libc.shmget(n + 1, ctypes.c_size_t(1 << 27), 0o1600)\n    assert i >= 0\n"
+        "    libc.shmat.restype = ctypes.c_void_p\n    p = libc.shmat(i, 0, 0)\n    ctypes.memset(p, 1, 1 << 27)\n"
+        "    libc.shmdt(ctypes.c_void_p(p))",
         "for n in range(8):\n    i = libc.shmget(n + 1, ctypes.c_size_t(1 << 27), 0o1600)\n    assert i >= 0\n"
         "    libc.shmat.restype = ctypes.c_void_p\n    ctypes.memset(libc.shmat(i, 0, 0), 1, 1 << 27)",
         "for n in range(4000): assert libc.msgget(n + 1, 0o1600) >= 0",
