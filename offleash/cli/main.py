@@ -26,6 +26,7 @@ from offleash.version import __version__
 # The overview's first line; below it the verbs, from the table of cli/verbs.py alone.
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
 HELP = ("-h", "--help")
+PANIC = "PanicException"  # a failure inside polars or another library in Rust, which is no Exception
 PARSERS = ("/json/", "/yaml/", "/ast.py")  # in the names of the files that their code is in
 
 
@@ -127,7 +128,9 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
             "with more memory."
         )
         sys.exit(2)
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         if isinstance(error, RecursionError) and _in_parser(error):
             _say(f"A file is nested too deeply to be read{_doing()}. Check that it is what it should be.")
             sys.exit(2)

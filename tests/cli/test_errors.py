@@ -135,3 +135,10 @@ def test_an_internal_error_shows_no_key(
     assert ("Traceback" in said) == bool(traceback)
     assert "hunter2" not in said
     assert "no-known-form" not in said
+
+
+def test_a_panic_of_a_library_in_rust_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+    panic = type("PanicException", (BaseException,), {})  # as PyO3 makes it: it cannot be imported
+    code, said = ended(capsys, failing(panic("index out of bounds")))
+    assert code == 70
+    assert "internal error, please report it (PanicException: index out of bounds)" in said
