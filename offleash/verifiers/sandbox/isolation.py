@@ -143,8 +143,8 @@ def _bind_files(spec: dict[str, object]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch()
         _mount(OLD + path, NEW + path, None, BIND | REC)
-        for mount in _mounts_under(NEW + path):
-            _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept(mount))
+    for mount in _mounts_under([NEW + path for path in binds]):
+        _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept(mount))
     for device in DEVICES:
         Path(f"{NEW}/dev/{device}").touch()
         _mount(f"{OLD}/dev/{device}", f"{NEW}/dev/{device}", None, BIND)
@@ -152,14 +152,14 @@ def _bind_files(spec: dict[str, object]) -> None:
         os.symlink(to, NEW + link)  # noqa: PTH211
 
 
-def _mounts_under(path: str) -> list[str]:
-    """The mount at the path and those below it: a recursive bind takes them all, a remount only the first."""
+def _mounts_under(paths: list[str]) -> list[str]:
+    """The mounts at the paths and those below them: a recursive bind takes them all, a remount only the first."""
     mounts = []
     for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
         mount = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
         for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
             mount = mount.replace(code, sign)
-        if mount == path or mount.startswith(path + "/"):
+        if any(mount == path or mount.startswith(path + "/") for path in paths):
             mounts.append(mount)
     return mounts
 
