@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 # the tests start hundreds of processes: each would compile the package again where nothing may be cached
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test lint docs test-readme test-slow test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
+.PHONY: install demo test lint docs test-readme test-slow test-attacks test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -20,13 +20,16 @@ demo: install          ## train a small model with GRPO and measure what it can 
 
 # three workers on two cores: a third one works while the others wait for a time limit or for a process
 test: install          ## everything a change must pass, under six minutes on two idle cores
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not hub and not real and not vllm" --ignore tests/browser
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not attacks and not hub and not real and not vllm" --ignore tests/browser
 
 test-readme: install   ## what a newcomer pastes: every command of the README in order, every Python block of the documents
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.readme
 
 test-slow: install     ## the long simulations: coverage and size of every interval and test
 	OFFLEASH_TEST_FULL=1 $(BIN)/pytest -n 2 -m slow
+
+test-attacks: install  ## every hostile program against every kind of problem, by both ways to isolate; verdicts under load
+	$(BIN)/pytest -n 2 -m attacks tests/verifiers
 
 test-hub: install      ## the benchmarks' columns, read from the Hugging Face hub: needs network
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt -e '.[hub]'

@@ -6,12 +6,16 @@ Judging every sample is what TRL's accuracy_reward does: math-verify parses the 
 sample, and compares. Files are JSONL with problem_id, completion and gold; without any, the outputs of the shared
 data folder beside the project are used, else completions written here. To grow a file, its completions are drawn again
 within each problem. Both sides are warm before the clock starts.
+
+Programs are HumanEval's own solutions, right and wrong, each in a fresh sandbox. Their rate is per second of processor
+time, all processes counted, so that it does not depend on what else the machine does.
 """
 
 import json
 import logging
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -32,6 +36,12 @@ GROWN = (64, 1_024)  # samples per problem
 MEASURED = 1_600  # samples on which judging every sample is timed; its cost per sample does not fall with their number
 MATH = VERIFIERS["math"]
 WARM = [("x+1", "1+x"), ("28", "\\sqrt{34} + 3\\sqrt{10}"), ("\\frac{1}{2}", "\\sin x"), ("(1,2)", "[1,3]")]
+WRITTEN = {
+    "problem": "def total(numbers):\n",
+    "answer": "    return sum(numbers)\n",
+    "test": "def check(candidate):\n    for n in range(20):\n        assert candidate([n, 1]) == n + 1\n",
+    "entry_point": "total",
+}
 Row = tuple[str, str, str]  # problem, completion, gold
 
 
@@ -50,7 +60,39 @@ def main() -> None:
         if not small:  # a model's long texts hardly repeat: make every text a different one
             apart = [(problem, f"Try {n}. {text}", gold) for n, (problem, text, gold) in enumerate(grown)]
             ratios.append(compare(name, f"{GROWN[-1]:,} samples per problem, no two texts alike", apart))
+    ratios.append(programs(64 if small else 328))
     print("\n".join(ratios))
+
+
+def programs(count: int) -> str:
+    """Programs judged per second of processor time."""
+    with Pool(1) as pool:  # whether a sandbox can be built is tried once per process
+        list(pool.judge(VERIFIERS["program"], written_programs(1)))
+    started, before = time.perf_counter(), processor_time()
+    with Pool(1) as pool:
+        judgements = [judgement for _, judgement in pool.judge(VERIFIERS["program"], written_programs(count))]
+    used, seconds = processor_time() - before, time.perf_counter() - started
+    print(f"\nprograms, {count:,} in all: {dict(Counter(judgement.verdict.value for judgement in judgements))}")
+    print(f"  {count / used:.1f} per second of processor time, {count / seconds:.1f} per second on the clock")
+    return f"ratio programs judged per second and core: {count / used:.1f}"
+
+
+def processor_time() -> float:
+    """Of this process and of all that it has started and that has ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def written_programs(count: int) -> list[Case]:
+    """HumanEval's solutions and wrong ones in turns; without the file, programs written here."""
+    file = SHARED.parent / "bench" / "humaneval.jsonl"
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else [WRITTEN]
+    cases = []
+    for number in range(count):
+        row = rows[number // 2 % len(rows)]
+        details = {"kind": "check", "prompt": row["problem"], "test": row["test"], "entry_point": row["entry_point"]}
+        cases.append(Case("    return None\n" if number % 2 else row["answer"], details=details))
+    return cases
 
 
 def compare(name: str, kind: str, rows: list[Row]) -> str:

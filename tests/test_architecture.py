@@ -19,7 +19,7 @@ from tests.places import PACKAGE, ROOT
 # From the bottom to the top; parts of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("version", "progress", "plugins", "display", "options", "cpus"),
+    ("version", "progress", "plugins", "display", "options", "cpus", "credentials"),
     ("signatures",),
     ("data",),
     ("files", "stats", "render"),
@@ -38,7 +38,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
 )
 LAYER = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-STANDARD_LIBRARY_ONLY = ("errors", "version", "progress", "plugins", "display", "options", "cpus", "signatures")
+STANDARD_LIBRARY_ONLY = (
+    "errors",
+    "version",
+    "progress",
+    "plugins",
+    "display",
+    "options",
+    "cpus",
+    "credentials",
+    "signatures",
+)
 NUMBERS_ONLY = {"numpy", "scipy", "offleash"} | sys.stdlib_module_names
 Imports = Mapping[str, frozenset[str]]
 

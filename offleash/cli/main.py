@@ -4,23 +4,30 @@ The overview is printed from the table of verbs alone, and of the verbs only the
 starting fast is a feature.
 """
 
+import errno
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
-from offleash.cli.output import warn
+from offleash.cli.output import current, warn
 from offleash.cli.verbs import GROUPS, OLD_VERBS, SECTIONS, VERBS
 from offleash.cpus import limit_threads
+from offleash.credentials import masked
 from offleash.errors import OffleashError
 from offleash.version import __version__
 
 # The overview's first line; below it the verbs, from the table of cli/verbs.py alone.
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
 HELP = ("-h", "--help")
+PANIC = "PanicException"  # a failure inside polars or another library in Rust, which is no Exception
+PARSERS = ("/json/", "/yaml/", "/ast.py")  # in the names of the files that their code is in
 
 
 def main() -> None:
@@ -93,33 +100,74 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
     1 is left to results that are not `ok`; 2 is what a user can fix, 70 (EX_SOFTWARE) a bug of ours, 130 Ctrl-C, 128 +
     number any other signal, 141 a closed pipe.
     """
+    current[0] = ""
     try:
         command()
     except OffleashError as error:
-        warn(f"offleash: {error}")
+        _say(str(error))
         interrupted = isinstance(error.__context__, KeyboardInterrupt)  # a verb may have its own message for Ctrl-C
         sys.exit(_interrupted(ended) if interrupted else 2)
     except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and isinstance(stop.__context__, BrokenPipeError):  # rich exits with 1
+            _reader_left()
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
         cause = f"stopped by {signal.Signals(ended[0]).name}" if ended else "interrupted"
-        print(f"offleash: {cause}. Nothing was lost: run the same command again to resume.", file=sys.stderr)
+        _say(f"{cause}. Nothing was lost: run the same command again to resume.")
         sys.exit(_interrupted(ended))
-    except BrokenPipeError:  # `offleash ... | head`: the reader has left, and nothing can be printed
-        sys.stderr.close()
-        sys.exit(141)
+    except BrokenPipeError:
+        _reader_left()
     except OSError as error:
-        print(f"offleash: {error.filename or 'the system'}: {error.strerror or error}.", file=sys.stderr)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        step = " Free some space, and run the same command again." if full else ""
+        _say(f"{error.filename or 'the system'}: {error.strerror or error}.{step}")
         sys.exit(2)
-    except Exception as error:
-        if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code
-            raise
-        print(
-            f"offleash: internal error, please report it ({type(error).__name__}: {error}). "
-            "OFFLEASH_TRACEBACK=1 shows where it happened.",
-            file=sys.stderr,
+    except MemoryError:
+        _say(
+            f"There is not enough memory{_doing()}. Close other programs, read fewer files at a time, or use a machine "
+            "with more memory."
         )
+        sys.exit(2)
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
+        if isinstance(error, RecursionError) and _in_parser(error):
+            _say(f"A file is nested too deeply to be read{_doing()}. Check that it is what it should be.")
+            sys.exit(2)
+        if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code
+            print(masked("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        else:
+            _say(
+                f"internal error, please report it ({type(error).__name__}: {error}). OFFLEASH_TRACEBACK=1 shows where "
+                "it happened."
+            )
         sys.exit(70)
+
+
+def _reader_left() -> NoReturn:
+    """End after `offleash ... | head`: nothing more can be printed, and what is buffered must not fail at the exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(141)
+
+
+def _say(text: str) -> None:
+    """Print an error without what looks like a credential in it."""
+    warn(masked(f"offleash: {text}"))
+
+
+def _doing() -> str:
+    """What was being done, for errors that do not know it: the last progress line, else the files of the command."""
+    if current[0]:
+        return f" ({current[0]})"
+    files = [word for word in sys.argv[1:] if not word.startswith("-") and Path(word).exists()]
+    return f" (reading {', '.join(files[:5])})" if files else ""
+
+
+def _in_parser(error: BaseException) -> bool:
+    """Whether an error comes out of a parser of JSON, YAML or Python's literals: the text was too much for it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and any(part in Path(frames[-1].filename).as_posix() for part in PARSERS)
 
 
 def _interrupted(ended: list[int]) -> int:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from offleash.credentials import masked
 from offleash.display import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from offleash.progress import Progress
+
+current = [""]  # what is being done, as progress reported it last: an error may need to say it
 
 
 @contextmanager
@@ -31,15 +34,21 @@ def progress(quiet: bool) -> Iterator["Progress"]:
         last = [started]
 
         def plain(text: str) -> None:
+            current[0] = text
             now = time.monotonic()
             if now - started > 2 and now - last[0] > 5:
                 last[0] = now
-                warn(text)
+                warn(masked(text))
 
         yield plain
         return
     with console.status("") as status:
-        yield lambda text: status.update(escape(printable(text)))
+
+        def shown(text: str) -> None:
+            current[0] = text
+            status.update(escape(printable(masked(text))))
+
+        yield shown
 
 
 def print_json(document: object) -> None:
@@ -62,5 +71,8 @@ def warn(text: str) -> None:
 
 
 def command_line() -> str:
-    """This command, quoted so that it can be pasted into a shell: reports name the command that made them."""
-    return shlex.join(["offleash", *sys.argv[1:]])
+    """This command, quoted so that it can be pasted into a shell: reports name the command that made them.
+
+    What looks like a key is left out of it.
+    """
+    return shlex.join(["offleash", *map(masked, sys.argv[1:])])

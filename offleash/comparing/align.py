@@ -26,6 +26,7 @@ NEXT_STEPS = {
     NO_ID_DECIDES: " If the ids are those of samples, --map problem= reads equal texts as samples of one problem.",
     "another gold answer": " If that column holds no golds, --map gold= leaves it unread.",
 }
+UNMATCHED = "problems_unmatched"  # the code of a warning
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,12 @@ def _unmatched_notes(
             example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
         theirs = f"with the {shared} of one in {after} but {words[name]}"
         text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
-        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True))
+        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True, code=UNMATCHED))
     alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
     if alike.height:
         theirs = f"with the content of several in {after} {_were(alike.height)} not matched: {NO_ID_DECIDES}"
         text = f"{_problems(alike.height)} of {before} {theirs}"
-        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True))
+        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True, code=UNMATCHED))
     return notes
 
 

@@ -171,9 +171,8 @@ def _verifier_versions(runs: Sequence[Run]) -> Note | None:
     if len({verifier.split("@")[0] for verifier in by.values()}) != 1 or len(set(by.values())) == 1:
         return None
     judged = ", ".join(f"{name} by {verifier}" for name, verifier in by.items())
-    return Note(
-        f"the runs were judged by different versions of a verifier ({judged}); rerun offleash verify on the older one"
-    )
+    text = "the runs were judged by different versions of a verifier"
+    return Note(f"{text} ({judged}); rerun offleash verify on the older one", warning=True, code="verifier_versions")
 
 
 def _select(runs: list[Run], before: str | None, after: str | None) -> list[Run]:

@@ -1,5 +1,6 @@
 """The finding of a comparison in words, the warnings on it, and the phrases that captions and tables share."""
 
+from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -41,14 +42,28 @@ def finding(comparison: Comparison) -> str:
     )
 
 
-def input_warnings(comparison: Comparison) -> list[str]:
-    """What was read may not be what the user meant: shown above the table; each is a sentence."""
-    out = [f"{note.text.rstrip('.')}." for note in dict.fromkeys(comparison.notes) if note.warning]
-    if comparison.evidence.null_reason == GREEDY:
-        out.append(f"What chance alone would give is not shown: {GREEDY}.")
-    if _same_samples(comparison):
-        out.append("Both runs have the same successes on every problem: are they the same samples?")
-    return out
+@dataclass(frozen=True)
+class InputWarning:
+    """What was read may not be what the user meant."""
+
+    code: str  # for programs; stays when the text changes (docs/json.md)
+    text: str  # a sentence
+
+
+def input_warnings(*comparisons: Comparison) -> list[InputWarning]:
+    """What to know of the runs before the table: shown above it, and `warnings` of the JSON. Each once."""
+    out: dict[InputWarning, None] = {}
+    for comparison in comparisons:
+        for note in comparison.notes:
+            if note.warning:
+                out[InputWarning(note.code, f"{note.text.rstrip('.')}.")] = None
+        if comparison.evidence.null_reason == GREEDY:
+            out[InputWarning("greedy", f"What chance alone would give is not shown: {GREEDY}.")] = None
+        if _same_samples(comparison):
+            both = f"{comparison.before.name} and {comparison.after.name}"
+            text = f"{both} have the same successes on every problem: are they the same samples?"
+            out[InputWarning("same_samples", text)] = None
+    return list(out)
 
 
 def _same_samples(comparison: Comparison) -> bool:
@@ -64,7 +79,7 @@ def _same_samples(comparison: Comparison) -> bool:
 
 def warnings(comparison: Comparison) -> list[str]:
     """What a reader should know before believing the table, most general first; each is a sentence."""
-    return input_warnings(comparison) + result_warnings(comparison)
+    return [warning.text for warning in input_warnings(comparison)] + result_warnings(comparison)
 
 
 def result_warnings(comparison: Comparison) -> list[str]:

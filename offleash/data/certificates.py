@@ -5,7 +5,6 @@ Written by analyses/certificates/certify.py.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,7 +16,8 @@ from offleash.data.run_folder import PROBLEMS_FILE, folder_name, is_run, read_pr
 from offleash.data.shards import SHARD, as_table, scan_shards, write_atomically
 from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
 from offleash.data.verdict import Verdict
-from offleash.errors import OffleashError, unknown
+from offleash.data.verifier_choice import choose_verdicts
+from offleash.errors import OffleashError
 
 COMPLETIONS: dict[str, pl.DataType] = {
     "problem": pl.String(),
@@ -246,20 +246,7 @@ def _verifier(path: Path, wanted: str | None) -> str:
     """The folder of verdicts to read: the one named, else the newest version of the only verifier."""
     folder = path / "judged"
     known = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
-    if wanted is not None:
-        exact = folder_name(wanted)
-        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
-        if not versions:
-            raise unknown(f"verifier with verdicts in {path}", wanted, known)
-    else:
-        versions = known
-        if len({name.partition("@")[0] for name in known}) > 1:
-            raise OffleashError(
-                f"{path} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
-            )
-    if not versions:
+    chosen = choose_verdicts(path, folder, known, wanted).name
+    if chosen is None:
         raise OffleashError(f"{path} has no verdicts yet. Resume it with `offleash certify`.")
-    return max(
-        versions,
-        key=lambda name: [(int(word), "") if word.isdigit() else (-1, word) for word in re.findall(r"\d+|\D+", name)],
-    )
+    return chosen

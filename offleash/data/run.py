@@ -147,7 +147,7 @@ def read_facts(path: Path) -> dict[str, object]:
         document = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise OffleashError(f"{path} is not a run folder: it has no {RUN_FILE}.") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:  # RecursionError: nested too deeply
         raise OffleashError(f"{path / RUN_FILE} is damaged ({error}). Restore it or import the logs again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise OffleashError(

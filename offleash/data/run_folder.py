@@ -4,7 +4,6 @@ One writer at a time holds its lock; a shard appears under its name only when it
 """
 
 import contextlib
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,9 +39,9 @@ from offleash.data.shards import (
     scan_shards,
     write_atomically,
 )
-from offleash.data.tables import SAMPLES, VERDICTS, as_problems
-from offleash.data.verdict import STORED_VERIFIER_NAMES
-from offleash.errors import OffleashError, unknown
+from offleash.data.tables import SAMPLES, VERDICTS, Note, as_problems
+from offleash.data.verifier_choice import ABOUT, choose_verdicts, folder_name
+from offleash.errors import OffleashError
 
 __all__ = [
     "PROBLEMS_FILE",
@@ -109,7 +108,7 @@ class RunFolder:
 
     def write_about(self, verifier: str, text: str) -> None:
         """A note beside a verifier's verdicts on what they were made with."""
-        file = self.path / "verdicts" / folder_name(verifier) / "about.json"
+        file = self.path / "verdicts" / folder_name(verifier) / ABOUT
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n", encoding="utf-8")
 
@@ -184,10 +183,15 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     document = read_facts(path)
     _refuse_kind(path, document)
     problems = _checked_problems(path, document)
-    chosen = _verifier(path, verifier)
+    choice = choose_verdicts(path, path / "verdicts", verifiers(path), verifier)
+    chosen = choice.name
     facts, origin = document.get("facts"), origin_in(document, path)
+    name = name or str(document.get("name") or path.name)
+    taken = f"{name}: the verdicts are those of {chosen}, the newest version"
+    others = f"also available: {', '.join(choice.passed_over)} (--verdicts NAME)"
+    notes = (Note(f"{taken}; {others}", warning=True, code="verdicts_chosen"),) if choice.passed_over else ()
     return Run(
-        name=name or str(document.get("name") or path.name),
+        name=name,
         problems=problems,
         verdicts=scan_shards(path / "verdicts" / folder_name(chosen), VERDICTS) if chosen else _unverified(path),
         samples=scan_shards(path / "samples", SAMPLES) if any((path / "samples").glob(SHARD)) else None,
@@ -198,6 +202,7 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         if chosen
         else f"Judge them: offleash verify {quote(str(path))}, or compare with --verifier NAME.",
         draw=origin.key if origin is not None else "",
+        notes=notes,
     )
 
 
@@ -234,35 +239,6 @@ def verifiers(path: Path) -> list[str]:
     """Names of the verifiers whose verdicts a run folder holds."""
     folder = path / "verdicts"
     return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
-
-
-def folder_name(verifier: str) -> str:
-    """A verifier's name as a folder's: lm-eval's 'exact_match,strict' would not do on every system."""
-    return re.sub(r"[^A-Za-z0-9_.@+-]+", "-", verifier).strip("-.") or "verifier"
-
-
-def _verifier(path: Path, wanted: str | None) -> str | None:
-    """The folder of verdicts to read: the one named, else the newest version of the one verifier that there is."""
-    known = verifiers(path)
-    names = {name.partition("@")[0] for name in known if "@" in name}
-    if wanted is not None:
-        exact = folder_name(STORED_VERIFIER_NAMES.get(wanted, wanted))
-        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
-        if not versions:
-            raise unknown("verifier with verdicts in " + str(path), wanted, names.union(known))
-        return max(versions, key=_version)
-    if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
-        raise OffleashError(
-            f"{path} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
-        )
-    return max(known, key=_version, default=None)
-
-
-def _version(name: str) -> list[list[tuple[int, int, str]]]:
-    """A key by which versions sort: revision, then library, numbers by size (10 after 9), a pre-release before it."""
-    parts = (re.findall(r"\d+|[A-Za-z]+", part) for part in name.partition("@")[2].split("+"))
-    end = (0, 0, "")
-    return [[*((1, int(word), "") if word.isdigit() else (-1, 0, word) for word in words), end] for words in parts]
 
 
 def _unverified(path: Path) -> pl.LazyFrame:

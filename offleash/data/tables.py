@@ -21,6 +21,7 @@ class Note:
     rows: int = 0  # how many rows it touched or left out
     left_out: bool = False  # whether those rows were dropped
     warning: bool = False  # whether it may change what the result means, and is shown above the table
+    code: str = ""  # of a warning: a name for programs, which stays when the text changes (docs/json.md)
 
 
 PROBLEMS: dict[str, pl.DataType] = {

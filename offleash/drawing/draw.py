@@ -14,6 +14,7 @@ import polars as pl
 
 from offleash.data.run import Budget, Origin
 from offleash.data.run_folder import RunFolder, claim_run, is_run, refuse_other_folder
+from offleash.drawing.backlog import Backlog
 from offleash.drawing.loop import DrawLoop, DrawProgress, Verification
 from offleash.drawing.resume import (
     StoredSamples,
@@ -25,7 +26,7 @@ from offleash.drawing.resume import (
     with_prompts,
 )
 from offleash.drawing.schedule import Schedule, Stage
-from offleash.drawing.workers import JudgeQueue
+from offleash.drawing.workers import JudgeQueue, SamplerWorkers
 from offleash.errors import OffleashError
 from offleash.options import MOST_SAMPLES, PAPER
 from offleash.problems.benchmarks import GYM, PROBLEMS
@@ -180,7 +181,11 @@ class _JudgeSetup:
         """Who judges what is drawn; what the run already has is judged first, since it counts towards `until`."""
         name = stored_name(self.judge, [verifier for _, verifier in self.cases.values()])
         verify_shards(run, self.judge, self.cases, self.opened, progress)
-        return Verification(name, lambda workers: JudgeQueue(self.judge, self.cases, self.opened, workers.events))
+
+        def start(workers: SamplerWorkers, backlog: Backlog) -> JudgeQueue:
+            return JudgeQueue(self.judge, self.cases, self.opened, workers.events, backlog)
+
+        return Verification(name, start)
 
 
 @contextmanager

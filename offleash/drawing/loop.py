@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from offleash.data.run_folder import RunFolder
 from offleash.data.verdict import Verdict
+from offleash.drawing.backlog import Backlog
 from offleash.drawing.duplicates import Duplicates
 from offleash.drawing.resume import OpenRun, problem_seed
 from offleash.drawing.schedule import Chunk, Schedule, Stage
@@ -56,9 +57,6 @@ class DrawProgress:
         return ", ".join(parts)
 
 
-MAX_BACKLOG = (
-    128 << 20
-)  # characters that may wait for the judge: beyond that samplers wait too, and memory stays bounded
 BATCHES_AHEAD = 2  # batches per worker that may be with the judge before no more problems are opened
 GIVE_UP_FAILURES = (
     20  # requests: if the first ones all fail for one reason, the rest will too (wrong URL, prompt too long)
@@ -73,7 +71,8 @@ class Verification:
     """Who judges, where a draw stops early (`until`)."""
 
     name: str  # of the verifier, as its verdicts are stored
-    start: Callable[[SamplerWorkers], JudgeQueue]  # verdicts come back through the queue of the workers' events
+    # verdicts come back through the queue of the workers' events
+    start: Callable[[SamplerWorkers, Backlog], JudgeQueue]
 
 
 class DrawLoop:
@@ -97,7 +96,8 @@ class DrawLoop:
         self._key = open_run.origin.key
         columns = open_run.problems.select("problem", "prompt", "images").iter_rows()
         self._prompts = {problem: (prompt, tuple(images or ())) for problem, prompt, images in columns}
-        self.writer = Writer(run, verification.name if verification else None)
+        self._backlog = Backlog(holders=2 if verification else 1)
+        self.writer = Writer(run, verification.name if verification else None, self._backlog)
         self.duplicates = Duplicates(decoding, open_run.origin.model)
         self._keep_late_samples = False  # of batches that end after the draw: not after a detected fault
         self._successes_count = 0
@@ -109,15 +109,16 @@ class DrawLoop:
         """Draw until every problem is settled or stuck."""
         if not self._schedule.unfinished:
             return
-        workers = SamplerWorkers(self._sampler, self._decoding)
-        judge_queue = self._verification.start(workers) if self._verification else None
+        workers = SamplerWorkers(self._sampler, self._decoding, self._backlog)
+        judge_queue = self._verification.start(workers, self._backlog) if self._verification else None
         patience = PATIENCE
         try:
             while self._schedule.unfinished:
-                self._submit_requests(workers, judge_queue)
+                self._submit_requests(workers)
                 event = workers.next_event(POLL_SECONDS)
                 if event is not None:
                     self._handle(event, workers, judge_queue)
+                del event  # its texts are the writer's now, who frees them
                 self.writer.write_due()
                 draw_progress.report(self.writer.samples, self.writer.tokens)
         except KeyboardInterrupt:
@@ -131,10 +132,10 @@ class DrawLoop:
                 if judge_queue is not None:
                     judge_queue.stop(patience)
 
-    def _submit_requests(self, workers: SamplerWorkers, judge_queue: JudgeQueue | None) -> None:
-        """Keep the sampler busy, unless the judge is far behind."""
+    def _submit_requests(self, workers: SamplerWorkers) -> None:
+        """Keep the sampler busy; where too much text waits, it is its threads that wait (drawing/backlog.py)."""
         batch_size = self._sampler.batch_size
-        while workers.idle and (judge_queue is None or judge_queue.backlog < MAX_BACKLOG):
+        while workers.idle:
             # what is being judged comes back as further rounds: a judge that is behind opens no more problems
             admit = self._judging < BATCHES_AHEAD * batch_size * (workers.idle + workers.busy)
             batch = self._schedule.take(batch_size, workers.idle, admit)

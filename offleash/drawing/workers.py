@@ -1,25 +1,26 @@
 """The threads of a draw: sampler workers, and one judge thread that verifies samples as they arrive.
 
-Both report through one bounded queue of events to drawing/loop.py, so slow writing makes samplers wait.
+Both report through one bounded queue of events to drawing/loop.py. What waits there, for the writer or for the judge
+is bounded in bytes (drawing/backlog.py), so slow writing and slow judging make samplers wait.
 """
 
 import contextlib
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
+from offleash.drawing.backlog import Backlog, text_bytes
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Request, Sample, SampleChunk, Sampler, SamplingParams
 from offleash.verifying.cases import CasesByProblem
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import judge_rows
 
-# Chunks that may wait for the writer before samplers wait too: with long texts each of them is a hundred megabytes.
-MAX_PENDING_CHUNKS = 4
+MAX_PENDING_EVENTS = 4  # that may wait for the writer before samplers and judge wait too
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ Event = SampleChunk | VerdictsReady | BatchDone | JudgingFailed
 class SamplerWorkers:
     """Up to `sampler.concurrency` batches at once; their results come through `events`."""
 
-    def __init__(self, sampler: Sampler, decoding: SamplingParams) -> None:
-        self._sampler, self._decoding = sampler, decoding
+    def __init__(self, sampler: Sampler, decoding: SamplingParams, backlog: Backlog) -> None:
+        self._sampler, self._decoding, self._backlog = sampler, decoding, backlog
         self._width = max(1, sampler.concurrency)
         self._batches: queue.SimpleQueue[tuple[list[Request], list[str]] | None] = queue.SimpleQueue()
-        self.events: queue.Queue[Event] = queue.Queue(MAX_PENDING_CHUNKS)
+        self.events: queue.Queue[Event] = queue.Queue(MAX_PENDING_EVENTS)
         self._busy = 0
         self._stopping = threading.Event()
         self._to_forget: list[str] = []
@@ -98,6 +99,7 @@ class SamplerWorkers:
     def stop(self, patience: float) -> list[SampleChunk]:
         """End the threads and return what the sampler still gave; a thread that takes too long is left behind."""
         self._stopping.set()
+        self._backlog.close()  # threads that wait have samples in hand
         for _ in self._threads:
             self._batches.put(None)
         late: list[SampleChunk] = []
@@ -128,6 +130,7 @@ class SamplerWorkers:
         for problem in forgotten:
             self._sampler.forget(problem)
         left = {(request.problem, request.first): request for request in requests}
+        self._backlog.wait()
         for drawn in self._sampler.sample(requests, self._decoding):
             request = left.pop((drawn.request.problem, drawn.request.first), None)
             if request is None:
@@ -135,11 +138,18 @@ class SamplerWorkers:
                     f"{self._sampler.about.sampler} answered a request twice, or one that was never sent: sample "
                     f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a bug in the sampler."
                 )
-            self.events.put(checked(request, drawn))
+            self._give(checked(request, drawn))
             if self._stopping.is_set():
                 return
+            del drawn  # or this thread would hold its texts while it draws the next
+            self._backlog.wait()
         for request in left.values():
-            self.events.put(SampleChunk(request, error="the sampler returned nothing"))
+            self._give(SampleChunk(request, error="the sampler returned nothing"))
+
+    def _give(self, drawn: SampleChunk) -> None:
+        if not drawn.error:
+            self._backlog.add(drawn)
+        self.events.put(drawn)
 
 
 def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
@@ -168,25 +178,23 @@ def _encodable(sample: Sample) -> Sample:
 # Samples judged at a time: their distinct answers are decided in parallel. More would delay the rounds that wait for
 # these verdicts.
 CASES_PER_CALL = 2_000
+BYTES_PER_CALL = 16 << 20  # of their texts, which judging copies twice
 
 
 class JudgeQueue:
-    """One thread that judges samples as they are drawn; what waits is counted, so that drawing can wait for it."""
+    """One thread that judges samples as they are drawn."""
 
-    def __init__(self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event]) -> None:
-        self._judge, self._cases, self._opened, self._events = judge, cases, opened, events
-        self._waiting: queue.SimpleQueue[tuple[SampleChunk, int] | None] = queue.SimpleQueue()
+    def __init__(
+        self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event], backlog: Backlog
+    ) -> None:
+        self._judge, self._cases, self._opened, self._events, self._backlog = judge, cases, opened, events, backlog
+        self._waiting: queue.SimpleQueue[SampleChunk | None] = queue.SimpleQueue()  # bounded by the backlog
         self._stopping = threading.Event()
-        self.backlog = 0  # characters of text that wait
-        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
         self._thread.start()
 
     def put(self, drawn: SampleChunk) -> None:
-        size = sum(len(sample.text) for sample in drawn.samples)
-        with self._lock:
-            self.backlog += size
-        self._waiting.put((drawn, size))
+        self._waiting.put(drawn)
 
     def stop(self, patience: float) -> None:
         """End the thread. Verdicts that were not written are made again when the draw is resumed."""
@@ -200,30 +208,49 @@ class JudgeQueue:
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None and not self._stopping.is_set():
             chunks = [first]
-            while sum(len(drawn.samples) for drawn, _ in chunks) < CASES_PER_CALL and not self._waiting.empty():
+            del first  # the texts of a chunk are freed when it is judged
+            while not _enough(chunks) and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:
                     return
                 chunks.append(more)
             try:
-                frames = self._verdicts([drawn for drawn, _ in chunks])
+                frames = self._verdicts(chunks)
             except BaseException as caught:  # reported to the thread that draws, which raises it
                 self._events.put(JudgingFailed(caught))
                 return
-            for (drawn, size), frame in zip(chunks, frames, strict=True):
-                with self._lock:
-                    self.backlog -= size
-                self._events.put(VerdictsReady(drawn.request, frame))
+            requests = [drawn.request for drawn in chunks]
+            del chunks
+            for request, frame in zip(requests, frames, strict=True):
+                self._backlog.release(request)
+                self._events.put(VerdictsReady(request, frame))
 
     def _verdicts(self, chunks: Sequence[SampleChunk]) -> list[pl.DataFrame]:
-        judged_rows = judge_rows(
-            self._judge, self._cases, pl.concat([rows_of(drawn) for drawn in chunks]), self._opened
-        )
+        """The verdicts on every chunk; a chunk of long texts is judged in parts, which bounds their copies."""
+        if len(chunks) == 1 and text_bytes(chunks[0]) > BYTES_PER_CALL:
+            return [pl.concat([self._judged(rows) for rows in _parts(chunks[0])])]
+        judged_rows = self._judged(pl.concat([rows_of(drawn) for drawn in chunks]))
         frames, start = [], 0
         for drawn in chunks:
             frames.append(judged_rows.slice(start, len(drawn.samples)))
             start += len(drawn.samples)
         return frames
+
+    def _judged(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return judge_rows(self._judge, self._cases, rows, self._opened)
+
+
+def _enough(chunks: Sequence[SampleChunk]) -> bool:
+    """Whether these chunks are judged before any more are looked at."""
+    samples = sum(len(drawn.samples) for drawn in chunks)
+    return samples >= CASES_PER_CALL or sum(text_bytes(drawn) for drawn in chunks) >= BYTES_PER_CALL
+
+
+def _parts(drawn: SampleChunk) -> Iterator[pl.DataFrame]:
+    """The rows of a chunk in parts of about BYTES_PER_CALL."""
+    size = max(1, len(drawn.samples) * BYTES_PER_CALL // text_bytes(drawn))
+    for start in range(0, len(drawn.samples), size):
+        yield rows_of(replace(drawn, samples=drawn.samples[start : start + size]))
 
 
 def rows_of(drawn: SampleChunk) -> pl.DataFrame:

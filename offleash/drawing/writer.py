@@ -9,6 +9,7 @@ import polars as pl
 
 from offleash.data.run_folder import RunFolder
 from offleash.data.tables import SAMPLES
+from offleash.drawing.backlog import Backlog, text_bytes
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import TRUNCATED, Request, SampleChunk
 
@@ -34,8 +35,8 @@ class _Shard:
 class Writer:
     """Appends to a run. A chunk is never split over shards: after a kill it is there as a whole or drawn again."""
 
-    def __init__(self, run: RunFolder, verifier: str | None) -> None:
-        self._run, self._verifier = run, verifier
+    def __init__(self, run: RunFolder, verifier: str | None, backlog: Backlog) -> None:
+        self._run, self._verifier, self._backlog = run, verifier, backlog
         self._held: list[SampleChunk] = []
         self._samples = self._bytes = 0
         self._early_verdicts: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
@@ -46,7 +47,7 @@ class Writer:
     def add(self, drawn: SampleChunk) -> None:
         self._held.append(drawn)
         self._samples += len(drawn.samples)
-        self._bytes += sum(len(sample.text) for sample in drawn.samples)
+        self._bytes += text_bytes(drawn)
         self.samples += len(drawn.samples)
         self.tokens += sum(sample.tokens or 0 for sample in drawn.samples)
         self.truncated += sum(sample.finish == TRUNCATED for sample in drawn.samples)
@@ -76,11 +77,11 @@ class Writer:
             ) from None
 
     def write_due(self) -> None:
-        """Write a shard where one is full or its time has come."""
+        """Write a shard where one is full, samplers wait for it, or its time has come."""
         now = time.monotonic()
         pause = min(MAX_PAUSE, max(MIN_PAUSE, PAUSE_SHARE * (now - self._started)))
         full = self._samples >= SHARD_SAMPLES or self._bytes >= SHARD_BYTES
-        if self._held and (full or now - self._last >= pause):
+        if self._held and (full or self._backlog.crowded_by(self._bytes) or now - self._last >= pause):
             self.write()
 
     def write(self) -> None:
@@ -88,11 +89,16 @@ class Writer:
         if not self._held:
             return
         held, self._held, self._samples, self._bytes = self._held, [], 0, 0
-        name = self._run.write_samples(table_of(held))
+        table, requests = table_of(held), [drawn.request for drawn in held]
+        del held  # the table has copies of its texts
+        name = self._run.write_samples(table)
+        del table
         self._last = time.monotonic()
+        for request in requests:
+            self._backlog.release(request)
         if self._verifier is None:
             return
-        keys = [(drawn.request.problem, drawn.request.first) for drawn in held]
+        keys = [(request.problem, request.first) for request in requests]
         shard = _Shard(name, {key for key in keys if key not in self._early_verdicts})
         shard.frames = [self._early_verdicts.pop(key) for key in keys if key in self._early_verdicts]
         self._shards.update(dict.fromkeys(shard.left, shard))

@@ -293,7 +293,11 @@ def _joined(runs: Sequence[Run]) -> Run:
         )
     problems = combined.unique("problem", keep="first", maintain_order=True)
     return replace(
-        runs[0], problems=problems, verdicts=pl.concat(verdicts), samples=pl.concat(samples) if samples else None
+        runs[0],
+        problems=problems,
+        verdicts=pl.concat(verdicts),
+        samples=pl.concat(samples) if samples else None,
+        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
     )
 
 

@@ -163,7 +163,8 @@ def _without_model_answers(parts: Sequence[FilePart], notes: list[Note]) -> list
     if mixed or correct.select((pl.col("gold").n_unique().over("split", "key") > 1).any()).item():
         return list(parts)
     what = "values of column answer vary within a problem and go with the verdict, so they are not taken for golds"
-    notes.append(Note(f"{what} (--map gold=answer if they are)", varying.height, warning=True))
+    text = f"{what} (--map gold=answer if they are)"
+    notes.append(Note(text, varying.height, warning=True, code="answer_column"))
     no_gold = pl.lit(None, pl.String).alias("gold")
     return [
         replace(part, problems=part.problems.with_columns(no_gold)) if part.gold_guessed else part for part in parts
@@ -184,9 +185,8 @@ def _own_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note
         elif _drawn_repeatedly(content, part.problems.select(pl.struct("split", "hash").n_unique()).item()):
             by_text.append(number)
             what = f"every row has its own id, but only {content.n_unique()} problems are distinct"
-            notes.append(
-                Note(f"{part.path.name}: {what}; ids are taken for those of samples", part.rows.height, warning=True)
-            )
+            text = f"{part.path.name}: {what}; ids are taken for those of samples"
+            notes.append(Note(text, part.rows.height, warning=True, code="ids_of_samples"))
     sample_ids = problems["part"].is_in(by_text)
     ids = pl.when(sample_ids).then("hash").otherwise(_whole_number_ids(problems["part"]))
     return problems.select(ids.alias("problem")).to_series()
@@ -335,6 +335,7 @@ def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
         Note(
             f"{used}{text}; {clash.height} problems are kept apart by {' and '.join(apart) or 'their order'}",
             warning=True,
+            code="problems_split",
         )
     )
 
@@ -354,6 +355,7 @@ def _note_equal_texts(distinct: pl.DataFrame, parts: Sequence[FilePart], notes: 
             f"{repeated.height} problems share their text with another ({_short(first['question'])}: {same} of them) "
             f"and are kept apart by their ids{hint}",
             warning=True,
+            code="texts_shared",
         )
     )
 

@@ -46,6 +46,8 @@ def document(
     from offleash.comparing.json_sections import comparison_json, union_section
 
     sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
+    for section, comparison in zip(sections, comparisons, strict=True):
+        section["warnings"] = encode(input_warnings(comparison))
     # flips and disagreements are computed on request only, so their keys are absent otherwise, not null
     if flips:
         from offleash.comparing.flips_report import flips_json
@@ -58,6 +60,7 @@ def document(
         whole["comparisons"] = sections
         # several comparisons repeat the notes on their first run
         whole["notes"] = encode(dict.fromkeys(note for comparison in comparisons for note in comparison.notes).keys())
+        whole["warnings"] = encode(input_warnings(*comparisons))
     if union is not None:
         whole["union"] = union_section(union)
     if verified:
@@ -74,11 +77,13 @@ def show(console: Console, comparisons: Sequence[Comparison], together: Union | 
     """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
     if len(comparisons) > 1:
         console.print(_checkpoint_table(comparisons, together))
-    console.print(_comparison_table(comparisons[-1], [note for comparison in comparisons for note in comparison.notes]))
+    console.print(_comparison_table(comparisons))
 
 
-def _comparison_table(comparison: Comparison, notes: Sequence[Note]) -> RenderableType:
-    """One comparison for the terminal: finding, tables, evidence, warnings, notes."""
+def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
+    """The last comparison for the terminal: finding, tables, evidence; warnings and notes are those of all."""
+    comparison = comparisons[-1]
+    notes = [note for earlier in comparisons for note in earlier.notes]
     change = comparison.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(comparison.tally.problem_P))
@@ -89,7 +94,7 @@ def _comparison_table(comparison: Comparison, notes: Sequence[Note]) -> Renderab
     parts: list[RenderableType] = [
         title,
         Text(_plain(finding(comparison))),
-        *(Text(f"! {_plain(warning)}", style="yellow") for warning in input_warnings(comparison)),
+        *(Text(f"! {_plain(warning.text)}", style="yellow") for warning in input_warnings(*comparisons)),
         Text(""),
         _cells(comparison),
         _metrics(comparison),

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 
+from offleash.credentials import refuse_credentials, safe, server_address
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.sampler import Sampler
 
@@ -49,11 +50,14 @@ def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = F
     if not isinstance(text, str):
         raise OffleashError(f"A model must be a string such as hf:PATH; found a {type(text).__name__}.")
     prefix, colon, rest = text.partition(":")
+    if prefix == "endpoint":
+        server_address(rest.partition("#")[0])
+    refuse_credentials(rest if colon and prefix in SAMPLERS else text, settings or {})
     if not colon or prefix not in SAMPLERS:
         if Path(text).is_dir():
             raise OffleashError(f"{text!r} is a folder. Put the engine before it: hf:{text} or vllm:{text}.")
         if prefix in ("http", "https"):
-            raise OffleashError(f"{text!r} is an address. Write endpoint:{text}.")
+            raise OffleashError(f"{safe(text)!r} is an address. Write endpoint:{safe(text)}.")
         known = [f"{name}:" for name in SAMPLERS]
         raise (
             unknown("sampler", f"{prefix}:" if colon else text, known)

@@ -178,6 +178,8 @@ def read_script(file: Path) -> Script:
         document = json.loads(content, object_pairs_hook=_refuse_repeated_keys)
     except OSError as error:
         raise OffleashError(f"{file} cannot be read ({error.strerror}). Write scripted:FILE.json.") from None
+    except RecursionError:
+        raise OffleashError(f"{file} is nested too deeply to be a script. Write scripted:FILE.json.") from None
     except ValueError as error:
         raise OffleashError(f"{file} is not JSON ({error}).") from None
     if not isinstance(document, dict) or not isinstance(document.get("problems"), dict) or not document["problems"]:

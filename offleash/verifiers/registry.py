@@ -57,7 +57,7 @@ VERIFIERS: dict[str, Verifier] = {
     ),
     "program": Verifier(
         name="program",
-        revision="1",
+        revision="2",  # 1: assertions could be forged, and time on the clock counted
         steps=("code", "program"),
         module="offleash.verifiers.program.decide",
         isolation=Isolation.ALONE,

@@ -39,7 +39,8 @@ class Judgement:
     reason: str = ""  # why it is wrong or failed, in words, for people
     score: float | None = None  # graded, where the verifier grades
     solution: str | None = None  # canonical form of a correct answer: equal texts count as one solution
-    seconds: float = 0.0  # that the decision took, where it was made in a process of its own
+    seconds: float = 0.0  # of processor time that the decision took, where it was made in a process of its own
+    retry: bool = False  # failed because the machine was busy: worth another try, alone
 
 
 class VerifierModule(Protocol):
@@ -102,7 +103,7 @@ class Verifier:
     steps: tuple[str, ...]  # of extraction, in order: see extraction.extract.STEPS
     module: str  # dotted path of a VerifierModule
     isolation: Isolation = Isolation.HERE
-    seconds: float = 4.0  # of wall clock per case
+    seconds: float = 4.0  # of processor time per case
     memory: int = 2 << 30  # bytes of address space of its process
     library: str | None = None  # the distribution whose version is part of ours
     extra: str | None = None  # the extra of offleash that installs it

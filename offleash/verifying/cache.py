@@ -2,16 +2,19 @@
 
 A verdict depends on the problem (gold answer, question, details), the raw answer, and the verifier with its version.
 The key is a hash of these and nothing else; a verdict `failed` says nothing about them and is never stored. Where the
-cache cannot be opened, or breaks while in use, verdicts are decided as without it, and a note says so.
+cache cannot be opened, or breaks while in use, verdicts are decided as without it, and a note says so. Whoever can
+write the file decides verdicts, so a folder that others own or can write is not used.
 """
 
 import contextlib
 import os
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from shlex import quote
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.verifier import Case, Judgement
@@ -20,6 +23,10 @@ LAYOUT_VERSION = (
     1  # in the file's name: raised when the table changes, so that versions of offleash do not share a file
 )
 BATCH = 500  # keys per query; SQLite's smallest limit of variables in one statement is 999
+WAIT = 30.0  # seconds for another process that holds the file
+# what the file itself is to blame for; locked, full, read-only and forbidden are passing states of the machine
+MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+STORED = {verdict.value for verdict in Verdict} - {Verdict.FAILED.value}
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS verdicts "
     "(key BLOB PRIMARY KEY, verdict TEXT, reason TEXT, score REAL, solution TEXT) WITHOUT ROWID"
@@ -49,18 +56,31 @@ def key_of(identity: str, problem: bytes, case: Case) -> bytes:
 class Cache:
     """Verdicts on disk, in SQLite: safe against kills, shared by processes.
 
-    `error` says why the cache is not in use, if it is not: lookups then find nothing, and nothing is stored.
+    `error` says why the cache is not in use, if it is not: lookups then find nothing, and nothing is stored. It also
+    says where a malformed file was moved to, if one was.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.error = ""
         self._connection: sqlite3.Connection | None = None
-        file = (folder or cache_folder()) / f"verdicts-{LAYOUT_VERSION}.sqlite"
+        self._inode: int | None = None
+        self._file = (folder or cache_folder()) / f"verdicts-{LAYOUT_VERSION}.sqlite"
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _open(file)
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if refusal := _not_private(self._file.parent):
+                self.error = f"{NOT_CACHED}: {refusal}"
+                return
+            self._inode = _inode(self._file)
+            try:
+                self._connection = _open(self._file)
+            except sqlite3.DatabaseError as error:
+                if not _malformed(error):
+                    raise
+                self._set_aside(error)
+                self._connection = _open(self._file)
+                self._inode = _inode(self._file)
         except (OSError, sqlite3.Error) as error:
-            self.error = f"verdicts are not cached for other runs: {file} cannot be used ({error})"
+            self.error = f"{NOT_CACHED}: {self._file} cannot be used ({error})"
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Judgement]:
         """The judgements that are in the cache, by key."""
@@ -76,8 +96,11 @@ class Cache:
             except sqlite3.Error as error:
                 self._give_up(error)
                 return judgements
-            for key, verdict, reason, score, solution in rows:
-                judgements[bytes(key)] = Judgement(Verdict(verdict), reason or "", score, solution)
+            judgements |= {
+                bytes(key): Judgement(Verdict(verdict), reason or "", score, solution)
+                for key, verdict, reason, score, solution in rows
+                if _readable(verdict, reason, score, solution)
+            }
         return judgements
 
     def store(self, judgements: Mapping[bytes, Judgement]) -> None:
@@ -102,24 +125,73 @@ class Cache:
             self._connection = None
 
     def _give_up(self, error: sqlite3.Error) -> None:
-        self.error = f"verdicts are not cached for other runs: the cache cannot be used ({error})"
+        """Go on without the cache; one that turns out to be malformed only now is set aside for the next process."""
         self.close()
+        if _malformed(error):
+            with contextlib.suppress(OSError):
+                self._set_aside(error)
+                return
+        self.error = f"{NOT_CACHED}: {self._file} cannot be used ({error})"
+
+    def _set_aside(self, error: sqlite3.Error) -> None:
+        """Rename a malformed file, with its log of changes, which must not be applied to the next file of that name."""
+        self.error = f"the cache of verdicts was malformed ({error}) and was set aside"
+        if _inode(self._file) != self._inode:
+            return  # by another process, and this is its new one
+        aside = self._file.with_suffix(".damaged")
+        number = 2
+        while aside.exists() or aside.is_symlink():
+            aside = self._file.with_suffix(f".damaged.{number}")
+            number += 1
+        self._file.rename(aside)
+        for ending in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                self._file.with_name(self._file.name + ending).rename(aside.with_name(aside.name + ending))
+        self.error = f"the cache of verdicts was malformed ({error}) and was set aside as {aside}"
+
+
+NOT_CACHED = "verdicts are not cached for other runs"
 
 
 def _open(file: Path) -> sqlite3.Connection:
     # the judge's generators may be resumed by another thread than the one that opened the file
-    connection = sqlite3.connect(file, timeout=30, check_same_thread=False)
+    connection = sqlite3.connect(file, timeout=WAIT, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")  # readers and one writer at a time, in any number of processes
         connection.execute("PRAGMA synchronous=NORMAL")  # a power cut may lose the last verdicts, never the file
         connection.execute(_TABLE)
-    except sqlite3.DatabaseError:
+    except sqlite3.Error:
         connection.close()
-        with contextlib.suppress(OSError):  # a damaged cache holds nothing that cannot be decided again
-            file.replace(file.with_suffix(".damaged"))
-        connection = sqlite3.connect(file, timeout=30, check_same_thread=False)
-        connection.execute(_TABLE)
+        raise
     return connection
+
+
+def _inode(file: Path) -> int | None:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _malformed(error: sqlite3.Error) -> bool:
+    """Whether the file is no database or a broken one; the lower byte of SQLite's codes is the kind of error."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in MALFORMED
+
+
+def _not_private(folder: Path) -> str:
+    """Why a folder is not used: others could put verdicts into it. Empty where it is the user's own."""
+    state = folder.stat()
+    if state.st_uid != os.geteuid():
+        return f"{folder} belongs to another user. Name a folder of your own in OFFLEASH_CACHE"
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users can write to {folder}. Run: chmod 700 {quote(str(folder))}"
+    return ""
+
+
+def _readable(verdict: object, reason: object, score: object, solution: object) -> bool:
+    """Whether a row is one that `store` writes; any other is decided again."""
+    texts = isinstance(reason, str | None) and isinstance(solution, str | None)
+    return isinstance(verdict, str) and verdict in STORED and texts and isinstance(score, float | int | None)
 
 
 def _storable(text: str | None) -> str | None:

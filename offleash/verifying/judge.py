@@ -3,13 +3,16 @@
 The order of the means is the order of their cost: an exact comparison takes microseconds, the cache a query, a worker
 milliseconds to seconds, a judge model a request. A judge model sits behind a server. It gets several requests at a
 time, and after ten failures in a row the remaining cases fail unsent.
+
+Cases to which a busy machine gave no processor time are tried once more at the end, one at a time, for at most five
+minutes in all. What is left stays `failed` and is counted; it is never cached, so the next call tries it again.
 """
 
 import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -19,6 +22,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
 from offleash.verifiers.readability import MODULE_KEY, readability_check
+from offleash.verifiers.sandbox.clock import ALONE
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.cache import Cache, key_of, problem_hash
@@ -26,6 +30,7 @@ from offleash.verifying.cache import Cache, key_of, problem_hash
 Ask = Callable[[str], str]  # a prompt in, the judge model's reply out
 ANY_ANSWER = "0"  # a quick decision about it exists only where the gold answer itself is plain, hence readable
 MAX_REMEMBERED = 1_000_000  # judgements remembered at a time, to bound memory; the cache on disk holds the rest
+RETRY_SECONDS = 300.0  # seconds on the clock that a judge spends on second tries, in all
 STORE_SECONDS = 2.0  # seconds between two writes to the cache: how much work a kill can lose
 CaseKey = tuple[str, bytes, str]  # verifier identity, hash of the problem, raw answer
 
@@ -55,6 +60,8 @@ class Judge:
     model_identity: str = ""  # of the judge model: part of the name that its verdicts are stored under
     progress: Progress = silent
     decided_by: Counter[str] = field(default_factory=Counter)  # exact, cached, decided or failed -> distinct answers
+    starved: int = 0  # distinct answers that stay failed because the machine was too busy
+    retry_seconds: float = RETRY_SECONDS  # left for second tries
     _known: dict[tuple[str, bytes], dict[str, Judgement]] = field(default_factory=dict)
     _remembered_count: int = 0
 
@@ -103,12 +110,12 @@ class Judge:
             if verifier.quick is None or verifier.quick(problem.case(ANY_ANSWER)) is None
         ]
         check = readability_check(verifier)
-        before = Counter(self.decided_by)
+        before, starved = Counter(self.decided_by), self.starved
         self.decide(
             check,
             [(replace(problem, details={**problem.details, MODULE_KEY: verifier.module}), "") for problem in unchecked],
         )
-        self.decided_by = before  # checks of gold answers are no decisions about samples
+        self.decided_by, self.starved = before, starved  # checks of gold answers are no decisions about samples
         judgements = [self.known(check, problem)[""] for problem in unchecked]
         return [
             (problem, judgement.reason)
@@ -135,10 +142,9 @@ class Judge:
         left = [case_key for case_key in slow_cases if keys[case_key] not in cached]
         unsaved: dict[bytes, Judgement] = {}
         saved_at = time.monotonic()
+        decisions = self._run_twice(verifier, [slow_cases[case_key] for case_key in left])
         try:
-            for done, (number, judgement) in enumerate(
-                self._run(verifier, [slow_cases[case_key] for case_key in left]), 1
-            ):
+            for done, (number, judgement) in enumerate(decisions, 1):
                 self.decided_by["failed" if judgement.verdict is Verdict.FAILED else "decided"] += 1
                 unsaved[keys[left[number]]] = judgement
                 self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
@@ -147,7 +153,26 @@ class Judge:
                     saved_at = time.monotonic()
                 yield left[number], judgement
         finally:
+            decisions.close()  # ends what still runs
             self._save(unsaved)  # also on Ctrl-C, or when the caller stops reading
+
+    def _run_twice(self, verifier: Verifier, cases: Sequence[Case]) -> Generator[tuple[int, Judgement], None, None]:
+        """Judgements of all the cases; those that a busy machine starved come last, after a second try."""
+        starved: list[tuple[int, Judgement]] = []
+        for number, judgement in self._run(verifier, cases):
+            if judgement.retry:
+                starved.append((number, judgement))
+            else:
+                yield number, judgement
+        for number, first in starved:
+            judgement, started = first, time.monotonic()
+            patience = min(ALONE, self.retry_seconds / verifier.seconds)
+            if patience >= 1:
+                self.progress(f"{verifier.name}: {len(starved):,} that the machine was too busy for, tried once more")
+                ((_, judgement),) = self.pool.judge(verifier, [cases[number]], alone=patience)
+                self.retry_seconds -= time.monotonic() - started
+            self.starved += judgement.retry
+            yield number, judgement
 
     def _save(self, unsaved: dict[bytes, Judgement]) -> None:
         if self.cache:

@@ -20,6 +20,7 @@ from offleash.data.run_folder import RunFolder, append_to_run, read_problems
 from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict
+from offleash.data.verifier_choice import verdicts_name
 from offleash.errors import OffleashError
 from offleash.loading.arguments import run_folders
 from offleash.options import Judging
@@ -77,6 +78,7 @@ class VerificationResult:
     cache_error: str = ""  # why verdicts could not be cached
     unjudged: int = 0  # problems that were left unverified, because their gold cannot be judged against
     unjudged_reason: str = ""  # of the first of them
+    starved: int = 0  # distinct answers that stay failed because the machine was too busy for them
 
 
 @contextmanager
@@ -100,7 +102,7 @@ def verify(folder: Path, options: VerifyOptions | None = None, progress: Progres
 
 def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Progress = silent) -> VerificationResult:
     """As `verify`, with a judge that several runs share: its workers stay warm, and it remembers their answers."""
-    started, before = time.monotonic(), Counter(judge.decided_by)
+    started, before, starved = time.monotonic(), Counter(judge.decided_by), judge.starved
     problems = read_problems(folder)
     if options.problems is not None:
         problems = fill_from_problem_set(problems, options.problems, str(folder))
@@ -132,6 +134,7 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
         cache_error=judge.cache.error if judge.cache else "",
         unjudged=len(faults),
         unjudged_reason=f"{faults[0][0].id!r}: {faults[0][1]}" if faults else "",
+        starved=judge.starved - starved,
     )
 
 
@@ -158,18 +161,15 @@ def verify_shards(
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
     work, counts = _Work(judge, cases, opened, progress, samples, skipped), VerdictCounts()
+    run.write_about(name, _about(judge, cases))  # first: verdicts that a kill leaves have their record
     for shard in shards:
         _verify_shard(run, shard, name, work, counts)
-    run.write_about(name, _about(judge, cases))
     return counts
 
 
 def stored_name(judge: Judge, verifiers: Sequence[Verifier]) -> str:
     """The name that verdicts are stored under: the verifier's identity, or `mixed@` and a hash of several."""
-    identities = sorted({judge.identity(verifier) for verifier in verifiers})
-    if len(identities) == 1:
-        return identities[0]
-    return f"mixed@{blake2b(' '.join(identities).encode(), digest_size=4).hexdigest()}"
+    return verdicts_name(judge.identity(verifier) for verifier in verifiers)
 
 
 @dataclass

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -359,20 +357,3 @@ def test_the_pace_tells_samples_problems_and_time(tmp_path: Path, base: Path) ->
     sampler = sampler_of(base, delay="0.005")
     draw(tmp_path / "run", problems(len(RATES)), sampler, PLAIN, options, QUIET, said.append)
     assert any(re.search(r"of at most [\d,]+ samples, .* of 7 problems settled, \d reached", text) for text in said)
-
-
-@pytest.mark.slow
-def test_long_samples_are_never_all_in_memory(tmp_path: Path) -> None:
-    file = tmp_path / "long.json"
-    long = " ".join(f"{word:x}" for word in range(40_000))  # cut at the token limit, so that each text is its own
-    file.write_text(json.dumps({"problems": {"*": {f"{start} {long}": 0.02 for start in range(50)}}}))
-    rows = [{"problem": "p0", "question": "Say all you know.", "gold": "0", "verifier": "string"}]
-    (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    words = ["draw", str(tmp_path / "one.jsonl"), f"scripted:{file}", "-k", "8192", "--max-tokens", "32768", "--json"]
-    code = "from offleash.cli.main import main; main()"
-    run = subprocess.run([sys.executable, "-c", code, *words, "-o", tmp_path / "run"], capture_output=True, check=True)
-    result = json.loads(run.stdout)
-    assert (result["samples"], result["truncated"]) == (8192, 8192)
-    text = 8192 * len(long) * 32768 / 40_000
-    print(f"{text / 1e6:,.0f} MB of text, {result['peak_memory_mb']:,.0f} MB at the most")
-    assert result["peak_memory_mb"] < 0.6 * text / 1e6

@@ -149,3 +149,6 @@ ENDLESS = {
     *("fork bomb", "fork bomb of sessions", "thread bomb", "memory hog", "floods its output", "floods its errors"),
     "recursion",
 }
+
+# Those that use no processor time.
+WAITING = {"sleeps forever"}

@@ -14,7 +14,7 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement, Verifier
-from tests.verifiers.bombs import ENDLESS, PROGRAMS, SYMBOLIC
+from tests.verifiers.bombs import ENDLESS, PROGRAMS, SYMBOLIC, WAITING
 from tests.verifiers.sandbox.outside import children, gone, listening
 
 TESTS = {"kind": "stdin", "tests": [{"input": "", "output": "no program prints this\n"}]}
@@ -44,7 +44,7 @@ def timed(pool: Pool, verifier: Verifier, case: Case) -> tuple[Judgement, float]
         *(pytest.param(bomb, 9.0, marks=pytest.mark.slow) for bomb in PROGRAMS),  # as in a study
     ],
 )
-def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
+def test_a_program_bomb_is_wrong_and_harms_nothing(
     pool: Pool,
     bomb: str,
     details: dict[str, object],
@@ -60,15 +60,14 @@ def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
         program = PROGRAMS[bomb]
         for name, value in (("secret", str(secret)), ("port", str(port)), ("marker", marker)):
             program = program.replace("{" + name + "}", value)
-        for limit in (seconds, 2.0, 2.0):  # a busy machine may start no sandbox in time, which is no word on the bomb
-            verifier = replace(VERIFIERS["program"], seconds=max(limit, seconds))
-            judgement, taken = timed(pool, verifier, Case(program, details=details))
-            if "the sandbox did not start" not in str(judgement.reason):
-                break
-    assert judgement.verdict is Verdict.WRONG, judgement
+        verifier = replace(VERIFIERS["program"], seconds=seconds)
+        judgement, taken = timed(pool, verifier, Case(program, details=details))
+    # one that only waits uses no processor time: nothing says that it was not the machine that was too busy
+    assert judgement.verdict is (Verdict.FAILED if bomb in WAITING else Verdict.WRONG), judgement
+    assert judgement.retry is (bomb in WAITING)
     assert judgement.reason
     assert "a secret" not in judgement.reason
-    assert taken < 10
+    assert taken < 40 * seconds + 60  # without a limit some would not end
     assert secret.read_text() == "a secret"
     assert not calls
     assert gone(marker, 0.0)
@@ -80,10 +79,11 @@ def test_a_program_bomb_is_wrong_within_ten_seconds_and_harms_nothing(
     reason="math-verify is not installed",
 )
 @pytest.mark.parametrize("number", range(len(SYMBOLIC)))
-def test_a_symbolic_bomb_is_judged_within_five_seconds(pool: Pool, number: int) -> None:
+def test_a_symbolic_bomb_is_judged_within_its_limit(pool: Pool, number: int) -> None:
     list(pool.judge(VERIFIERS["math"], [Case("1", "1")]))  # a worker is warm, as in the middle of a study
     gold, text = SYMBOLIC[number]
     judgement, seconds = timed(pool, VERIFIERS["math"], Case(text, gold))
     assert judgement.verdict is not Verdict.CORRECT
-    assert seconds < 5
+    assert judgement.seconds <= VERIFIERS["math"].seconds
+    assert seconds < 60
     assert judgement.verdict is not Verdict.FAILED or judgement.reason

@@ -30,6 +30,10 @@ def decide(case: Case) -> Judgement:
         return Judgement(Verdict.WRONG, str((3**80_000_000) ** 50 % 7))
     if word == "sleep":
         time.sleep(float(rest))
+    if word == "burn":
+        end = time.process_time() + float(rest)
+        while time.process_time() < end:
+            pass
     if word == "grab":
         return Judgement(Verdict.WRONG, str(len(bytearray(8 << 30))))
     if word == "recurse":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from offleash.credentials import refuse_credentials, safe
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
 from offleash.samplers.endpoint.http import (
@@ -17,7 +18,6 @@ from offleash.samplers.endpoint.http import (
     TryAgainError,
     address,
     wait_backoff,
-    without_credentials,
 )
 
 MAX_BYTES = 4 << 20  # of a response; a reply of 1,024 tokens is a few kilobytes
@@ -44,6 +44,7 @@ class Chat:
                 "A judge model needs tries and tokens of 1 or more, and a timeout above 0; found "
                 f"tries={self.tries}, tokens={self.tokens}, timeout={self.timeout:g}."
             )
+        refuse_credentials(self.model, {})
         object.__setattr__(self, "_server", EndpointClient(self.url, self.key_variable, self.timeout, MAX_BYTES))
 
     def __call__(self, prompt: str) -> str:
@@ -73,7 +74,7 @@ class Chat:
             raise self._server.explain(refused, self.model, ROUTE) from None
         except TryAgainError as error:
             raise OffleashError(
-                f"{self.model} at {without_credentials(self.url)} gave no reply in {self.tries} tries: {error}. Check "
+                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Check "
                 "that the server is up and its address right, then run again: verdicts already given are kept."
             ) from None
 
@@ -94,8 +95,8 @@ def _content(server: EndpointClient, body: bytes) -> str:
     try:
         content = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        start = server.quote(body[:1000].decode("utf-8", "replace"))
+        start = server.quote(body)
         raise TryAgainError(f"the response is not a chat completion: {start!r}") from None
     if not isinstance(content, str):
         raise TryAgainError("the response has no text (a reasoning model may need more tokens)")
-    return content
+    return server.masked(content)  # reasons of verdicts quote it

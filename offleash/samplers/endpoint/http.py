@@ -1,12 +1,14 @@
 """HTTP requests to a server: one attempt with a deadline, the API key, and what an error response means.
 
 The connections are httpx2's, shared by all threads of a draw. The key is read from the environment for every request
-and appears nowhere else: not in the object, not in an error, not on another host (redirects are refused). What to retry
+and appears nowhere else: not in the object, not in an error, not on another host (redirects are refused). What may be
+secret in an address is decided in offleash/credentials.py. What to retry
 is decided here, when to retry by the caller: rate_limit.py for draws, chat.py for the model judge.
 """
 
 import errno
 import json
+import logging
 import os
 import re
 import socket
@@ -24,15 +26,19 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from tenacity import RetryCallState
 
+from offleash.credentials import safe, server_address
 from offleash.errors import OffleashError
 
 # Statuses after which the same request may succeed. Beside the usual ones: 409 and 425 (OpenAI's own client retries
 # them), 52x (Cloudflare could not reach the server behind it) and 529 (overloaded).
 RETRIED_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+QUOTED = 1 << 16  # bytes of a response that are searched for the key: a key cut in half would not be recognised
 LONGEST_MESSAGE = 4000  # characters of an error response that are searched for field names; far fewer are shown
 # Idle connections are closed before the server does it (uvicorn, hence vLLM, after 5 seconds): a request that is sent
 # into a connection being closed is lost.
 KEEPALIVE = 4.0  # seconds
+# At DEBUG it logs the headers of responses, and a server may repeat the key in them.
+logging.getLogger("httpcore2").setLevel(logging.INFO)
 _UNREACHABLE_ERRNOS = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 
 
@@ -86,15 +92,10 @@ class EndpointClient:
             timeout: seconds that one attempt may take.
             max_bytes: bytes of a response that are read before it is given up.
         """
+        self._address = server_address(url, key_variable)
         if not is_address(url):
-            raise OffleashError(
-                f"{without_credentials(url)!r} is not a server address. Give one such as http://localhost:8000/v1."
-            )
-        if "@" in urlsplit(url).netloc:
-            raise OffleashError(
-                f"The address {without_credentials(url)} contains a password. Remove it, and put the key into the "
-                f"environment variable {key_variable}."
-            )
+            raise OffleashError(f"{safe(url)!r} is not a server address. Give one such as http://localhost:8000/v1.")
+        self._address.secrets()  # an unset variable is an error now, not at the first request
         self.url, self.key_variable, self.timeout, self.max_bytes = url, key_variable, timeout, max_bytes
         self._transport = _transport(url)
         # whoever drops a client (a judge has no close) leaves no open sockets behind
@@ -116,7 +117,7 @@ class EndpointClient:
         deadline = time.monotonic() + timeout
         request = httpx2.Request(
             "GET" if body is None else "POST",
-            address(self.url, route),
+            address(self._address.full(), route),
             headers={
                 "User-Agent": "offleash",
                 "Accept-Encoding": "identity",  # a small compressed response could unpack to more than max_bytes
@@ -147,21 +148,21 @@ class EndpointClient:
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
             403: f"The key in the environment variable {self.key_variable} has no access to this model.",
-            404: f"Requested model {model!r} at {without_credentials(address(self.url, route))}: check both.",
+            404: f"Requested model {model!r} at {safe(address(self.url, route))}: check both.",
         }
         if 300 <= refused.code < 400:
-            steps[refused.code] = f"It redirects to {without_credentials(refused.location)!r}: use that address."
+            steps[refused.code] = f"It redirects to {safe(refused.location)!r}: use that address."
         step = steps.get(refused.code, "The server does not accept this request.")
         summary = refused.summary or "no message"
-        return OffleashError(f"{without_credentials(self.url)} answered with status {refused.code}: {summary}. {step}")
+        return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {summary}. {step}")
 
-    def quote(self, text: str) -> str:
-        """A server's text for an error message: short, and without the key, which some servers repeat."""
-        return short(self._masked(text))
+    def quote(self, body: bytes) -> str:
+        """The start of a response for an error message: short, and without the key, which some servers repeat."""
+        return short(self.masked(body[:QUOTED].decode("utf-8", "replace")))
 
-    def _masked(self, text: str) -> str:
-        key = os.environ.get(self.key_variable, "").strip()
-        return text.replace(key, "[key]") if key else text
+    def masked(self, text: str) -> str:
+        """A server's text without the key, and without what is secret in the address."""
+        return self._address.masked(text, os.environ.get(self.key_variable, "").strip())
 
     def _authorization(self) -> dict[str, str]:
         key = os.environ.get(self.key_variable, "").strip()
@@ -209,7 +210,7 @@ class EndpointClient:
             field = inner.get("param") if isinstance(inner, dict) else None
         except (ValueError, RecursionError):
             pass
-        return self._masked(text)[:LONGEST_MESSAGE], field if isinstance(field, str) else ""
+        return self.masked(text)[:LONGEST_MESSAGE], field if isinstance(field, str) else ""
 
 
 def wait_backoff(pause: float, longest: float) -> Callable[[RetryCallState], float]:
@@ -256,11 +257,6 @@ def is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.host) and parts.port != 0
 
 
-def without_credentials(url: str) -> str:
-    """A URL without what may be secret in it: user, password, query and fragment."""
-    return re.sub(r"//[^/]*@", "//", url.partition("?")[0].partition("#")[0])[:200]
-
-
 def short(text: str) -> str:
     """A text on one line, cut at 200 characters."""
     words = " ".join(text.split())
@@ -288,7 +284,7 @@ def _transport(url: str) -> httpx2.HTTPTransport:
         )
     except (ImportError, ValueError, httpx2.InvalidURL):  # SOCKS without socksio, an unknown scheme
         raise OffleashError(
-            f"The proxy {without_credentials(proxy or '')!r} from the environment cannot be used. Set "
+            f"The proxy {safe(proxy or '')!r} from the environment cannot be used. Set "
             f"{parts.scheme}_proxy to an http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
         ) from None
 

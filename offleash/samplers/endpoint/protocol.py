@@ -21,6 +21,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingPara
 
 
 BROKEN_FINISH_REASONS = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
+FILTERED = "content_filter"  # the provider's filter held the text back: without it there is no sample, only a failure
 MIN_LOGPROB = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
 MAX_LOGPROB = 1e-3  # a log-probability may be above 0 by rounding, not by more
 
@@ -80,6 +81,8 @@ def _choice(entry: dict[str, object], steps: list[tuple[str, float]] | None, tot
     if finish in BROKEN_FINISH_REASONS:
         raise ValueError(f"finish_reason {finish!r}")
     text, last_part = _text(entry, finish)
+    if finish == FILTERED and not text:
+        raise ValueError(f"finish_reason {finish!r} and no text: the server's filter held it back")
     tokens = len(steps) if steps is not None else total
     if tokens is None and isinstance(ids := entry.get("token_ids"), list):
         tokens = len(ids)

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
+from offleash.credentials import safe
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.http import (
     Cause,
@@ -27,7 +28,6 @@ from offleash.samplers.endpoint.http import (
     address,
     backoff,
     wait_backoff,
-    without_credentials,
 )
 
 LONGEST_WAIT = 600.0  # seconds; a server that names a longer wait (a daily quota) is given up
@@ -209,7 +209,7 @@ DOWN_TRIES = 2  # where nobody listens: at the start, a wrong address is likelie
 
 def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
     """The name of the one model that a server has; an OffleashError where it has several, or does not say."""
-    url, where = without_credentials(server.url), without_credentials(address(server.url, "models"))
+    url, where = safe(server.url), safe(address(server.url, "models"))
     step = f"name the model: endpoint:{url}#MODEL"
     tries = 0
 
@@ -255,7 +255,7 @@ def models(server: EndpointClient) -> list[str]:
     except (ValueError, LookupError, TypeError, RecursionError):
         start = body[:1000].decode("utf-8", "replace")
         page = "a web page" if start.lstrip().startswith("<") else "a response"
-        raise ValueError(f"{page} that is not a list of models: {server.quote(start)!r}") from None
+        raise ValueError(f"{page} that is not a list of models: {server.quote(body)!r}") from None
 
 
 def list_names(names: Sequence[str]) -> str:

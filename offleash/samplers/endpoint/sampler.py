@@ -11,15 +11,9 @@ from difflib import get_close_matches
 from functools import partial
 from threading import Lock
 
+from offleash.credentials import safe
 from offleash.errors import OffleashError, unknown
-from offleash.samplers.endpoint.http import (
-    Cause,
-    EndpointClient,
-    ServerRefusedError,
-    TryAgainError,
-    short,
-    without_credentials,
-)
+from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, short
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
 from offleash.samplers.registry import Model
@@ -102,9 +96,7 @@ class Endpoint:
         """The model. Settings are left out: they say how fast to ask, not what is drawn, so a run may be resumed with
         others."""
         versions = {**self._server_names, **self._profile.notes()}
-        return About(
-            "endpoint", f"{without_credentials(self._server.url)}#{self._model}", raw=self._raw, versions=versions
-        )
+        return About("endpoint", f"{safe(self._server.url)}#{self._model}", raw=self._raw, versions=versions)
 
     @property
     def concurrency(self) -> int:
@@ -204,7 +196,8 @@ class Endpoint:
                 if not self._profile.learn(ServerRefusedError(500, str(error)), body):
                     raise
             else:
-                self._server_names.update(reply.server_names)
+                names = {name: self._server.masked(value) for name, value in reply.server_names.items()}
+                self._server_names.update(names)
                 self._profile.observe(reply, body)
                 return reply.choices[:n]
             self._limiter.wait()
@@ -213,7 +206,7 @@ class Endpoint:
         try:
             return read_reply(body)
         except ValueError as error:
-            start = self._server.quote(body[:1000].decode("utf-8", "replace"))
+            start = self._server.quote(body)
             raise TryAgainError(f"the response is not a completion ({short(str(error))}): {start!r}") from None
 
     def _refusal(self, refused: ServerRefusedError, decoding: SamplingParams) -> Exception:
@@ -239,7 +232,7 @@ class Endpoint:
 
     def _failure(self, error: TryAgainError) -> Exception:
         """What it means that all attempts failed: an error of the draw where no other request would pass either."""
-        where, tries = f"{self._model} at {without_credentials(self._server.url)}", self._settings.tries
+        where, tries = f"{self._model} at {safe(self._server.url)}", self._settings.tries
         if error.cause is Cause.DOWN:
             return OffleashError(f"{where} could not be reached in {tries} tries: {error}. Is it up? {RESUME_HINT}")
         if error.cause is Cause.BUSY:

@@ -93,7 +93,12 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
         # after the ends are read: penalties, suppressed tokens and minimum lengths of the model's file would act
         # inside `generate` and change the distribution
         network.generation_config = transformers.GenerationConfig()
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+    except MemoryError:
+        raise OffleashError(
+            f"{model} cannot be loaded: there is not enough memory for it. Close other programs, or use a "
+            "smaller model or --set dtype=bfloat16."
+        ) from None
+    except Exception as error:  # transformers, tokenizers and safetensors raise of all kinds on files that are damaged
         raise OffleashError(f"{model} cannot be loaded: {_first_line(error)}") from None
     names = ["torch", "transformers", *(["peft"] if model.adapter else [])]
     return LoadedModel(
@@ -127,7 +132,7 @@ def _conversion(path: Path) -> str:
         text = (path / "adapter_config.json").read_text(encoding="utf-8", errors="replace")
         try:
             base = json.loads(text).get("base_model_name_or_path") or "BASE"
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             base = "BASE"
         return f": it is a PEFT adapter. Put its base model before it: hf:{base}+{path}"
     if any(name.startswith("model_world_size_") for name in names):

@@ -184,7 +184,7 @@ def _value(text: str) -> object:
         return words[text.lower()]
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -259,7 +259,11 @@ def serve(engine: Engine, pipe: Pipe) -> None:
         if command is None:
             return
         if command.get("do") == "render":
-            pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
+            try:
+                pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
+            except Exception as error:  # a chat template is a program, and may fail in any way
+                reason = f"the chat template of the model fails ({type(error).__name__}: {short(error)})"
+                pipe.reply(command["number"], refused=f"{reason}. Correct it, or draw with --raw.")
         elif command.get("do") == "sample":
             try:
                 engine.parameters(command["decoding"], 0)

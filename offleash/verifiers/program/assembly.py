@@ -12,14 +12,14 @@ CONTEST_MODULES = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
     *("itertools", "functools", "operator", "io", "sys", "json", "builtins", "typing"),
 )
-CONTEST_PRELUDE = "\n".join(
+CONTEST = "\n".join(
     [f"from {name} import *" for name in CONTEST_MODULES]
     + [f"import {name}" for name in CONTEST_MODULES if name not in ("builtins", "copy", "datetime")]
     + ["sys.setrecursionlimit(50000)"]
 )
 
 
-def whole_programs(answer: str, partial: str = "") -> list[str]:
+def whole(answer: str, partial: str = "") -> list[str]:
     """Sources of a program; with `partial`, the first lines that it was to continue unless it repeats them."""
     if partial and not answer.strip().startswith(partial.strip()):
         for made in (partial.rstrip() + "\n" + answer, partial + answer):
@@ -28,7 +28,7 @@ def whole_programs(answer: str, partial: str = "") -> list[str]:
     return [answer if _compiles(answer) else dedent(answer)]
 
 
-def completed_programs(prompt: str, answer: str, entry: str) -> list[str]:
+def completed(prompt: str, answer: str, entry: str) -> list[str]:
     """Sources of a function whose head was the prompt: a body is put under it, a whole function replaces it.
 
     HumanEval runs prompt + completion (arXiv:2107.03374); models that chat repeat the function, so its imports and the
@@ -36,39 +36,17 @@ def completed_programs(prompt: str, answer: str, entry: str) -> list[str]:
     """
     for text in (answer, dedent(answer)):
         if _defines(text, entry):
-            return [_prompt_before_entry(prompt, entry), text]
+            return [_before(prompt, entry), text]
     bodies = [answer, "    " + answer.lstrip(), indent(dedent(answer), "    ")]
     if answer.lstrip("\n")[:1] not in (" ", "\t"):
         bodies = [*bodies[1:], answer]
     for body in bodies:
         if _compiles(made := prompt.rstrip("\n") + "\n" + body):
             return [made]
-    return [_prompt_before_entry(prompt, entry), answer] if f"def {entry}" in answer else [prompt + answer]
+    return [_before(prompt, entry), answer] if f"def {entry}" in answer else [prompt + answer]
 
 
-def names_in(sources: list[str]) -> set[str]:
-    """Every name that sources mention; those that do not compile mention none."""
-    names = set()
-    for source in sources:
-        if (tree := _parsed(source)) is not None:
-            names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names
-
-
-def values_in(source: str) -> set[str]:
-    """The classes and constants that a program defines at its top level."""
-    tree = _parsed(source)
-    names = set()
-    for node in tree.body if tree else []:
-        if isinstance(node, ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return names
-
-
-def _prompt_before_entry(prompt: str, entry: str) -> str:
+def _before(prompt: str, entry: str) -> str:
     """The part of the prompt in front of the function: imports and functions it may call."""
     tree = _parsed(prompt)
     for node in tree.body if tree else []:

@@ -1,254 +1,357 @@
-"""Run assertions against a program that cannot tamper with them: two processes that exchange plain values.
+"""The tests' side of tests by assertion (HumanEval, MBPP, EvalPlus): a program cannot reach what decides about it.
 
-One process runs the model's code and answers calls; the other runs the tests, in which the model's functions are
-proxies that send the arguments over and bring the result back. So a program cannot pass by exiting, by printing, by
-replacing `check`, `len` or `assert`, by walking the stack, or by returning an object that equals everything: only plain
-values come back (unpickle.PLAIN_VALUES).
+    decide.py --job--> this process, in its own sandbox  <--calls, answers--> calls.py, in another: the model's code
+              <-result-
 
-    runner.py --fork--> program's process   (model's code; reads calls, writes answers)
-              --fork--> tests' process      (assertions on proxies; writes calls, reads answers, writes the result)
+The tests run here, and so does no line of the model's. Its functions are stand-ins that send the arguments over and
+bring the result back, as plain values (plain.py). Whatever a program does to its interpreter, its files or its
+processes happens in another sandbox; all that reaches this one are the values of its results, which the tests judge. So
+there is no secret to find and nothing to forge: only this process holds the pipe of the verdict.
 
-The program's process is forked before the tests are read from the pipe, so their text and the token of success are not
-in its memory. The tests' process is never entered by model-written code, except in the case below.
-
-Not covered: tests that use a class or a constant which the problem's reference program defines (a few of MBPP's) must
-run in the program's own process. There the tests have their own copy of the builtins and success needs a secret that is
-not in any namespace of the program, but code that searches the stack or the memory for it can pass itself. A program
-cannot choose this: without such a reference, whatever it defines stays in a process of its own.
+Which names are stand-ins follows from the problem alone, never from the program: names that the tests use and that
+neither they nor Python's builtins define. Where the problem has a reference program, it says more: its imports are
+repeated here, its constants are taken from it, and objects of its classes stay in the program's process. The tests hold
+those by number; they can pass them on, call their methods and look at plain attributes, but `==` never asks the
+program. A test that compares two such objects cannot be judged.
 """
 
+import ast
 import builtins
-import importlib
-import io
 import os
-import pickle
-import struct
-import sys
 import traceback
 from collections.abc import Callable, Iterable
-from itertools import islice
-from types import CodeType, GeneratorType, ModuleType
-from typing import Any, cast
+from contextlib import suppress
+from importlib import import_module
+from types import CodeType
+from typing import Any, NoReturn
 
-from offleash.verifiers.program.assembly import names_in
-from offleash.verifiers.program.unpickle import PLAIN_VALUES, plain
-from offleash.verifiers.sandbox.limits import reap
-from offleash.verifiers.sandbox.messages import receive, send
+from offleash.verifiers.program.assembly import CONTEST_MODULES
+from offleash.verifiers.program.calls import describe
+from offleash.verifiers.program.plain import NotPlainError, decoded, encoded
+from offleash.verifiers.sandbox.messages import GarbledError, receive, send
 
-LENGTH_PREFIX = struct.Struct(">Q")
-# Values that tests only iterate over: pickle cannot carry them, an iterator over their elements can.
-ITERABLES: tuple[type, ...] = (
-    GeneratorType,
-    map,
-    filter,
-    zip,
-    enumerate,
-    reversed,
-    type({}.keys()),
-    type({}.values()),
-    type({}.items()),
-)
-Names = dict[str, object]
+CALLS, ANSWERS = 3, 4  # descriptors to and from the program's process
 Job = dict[str, Any]  # a message: see program.decide
+Names = dict[str, Any]
 
 
-def run_tests(codes: list[CodeType], job: Job, read_tests: Callable[[], object]) -> dict[str, object]:
-    """Run the program and its tests.
-
-    Args:
-        codes: the program, compiled.
-        job: kind, prompt and entry point; `alone` when the process namespace is our own.
-        read_tests: reads the second message of the job: assertions and the token of success.
-
-    Returns:
-        `{"passed": token}`, or `{"wrong": reason}`. The token proves that the message comes from the tests' process.
-    """
-    calls_out, calls_in = os.pipe()
-    answers_out, answers_in = os.pipe()
-    result_out, result_in = os.pipe()
-    model = _run_in_fork((calls_out, answers_in), lambda calls, answers: _serve(codes, calls, answers))
-    os.close(calls_out)
-    os.close(answers_in)
-    test_data = read_tests()  # only now: what is not yet in memory is not in the fork's memory
-    assert isinstance(test_data, dict)
-    tests = _run_in_fork((result_in, calls_in, answers_out), lambda *fds: _test(codes, job | test_data, *fds))
-    for fd in (result_in, calls_in, answers_out):
-        os.close(fd)
-    message = receive(result_out)
-    for child in (tests, model):
-        reap(child, job["alone"])
-    return message if isinstance(message, dict) else {"wrong": "the program ended before its tests had"}
+class CannotJudgeError(BaseException):
+    """The tests need something that cannot be judged: says nothing about the program. Tests do not catch it."""
 
 
-def _run_in_fork(fds: tuple[int, ...], action: Callable[..., None]) -> int:
-    """A fork that holds these descriptors and no others."""
-    child = os.fork()
-    if child:
-        return child
-    os.setsid()
-    # moved out of the way first: closing all others would otherwise have to step around them
-    moved_fds = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
-    os.closerange(3, 200)
-    os.closerange(200 + len(fds), 256)
+def main(arguments: list[str]) -> None:
+    """Read the job, hand the program to the other process, run the tests, write the result."""
+    jobs, results = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    job = receive(jobs)
+    assert isinstance(job, dict)
+    send(results, {"ready": True})
     try:
-        action(*moved_fds)
-    finally:
-        os._exit(0)  # no cleanup: handlers that the program registered must not run, nor those of our parent
+        send(results, _result(job))
+    except BaseException as error:  # the program has passed in no case
+        send(results, {"wrong": describe(error)})
 
 
-# The program's process: runs the model's code and answers calls of its functions.
-
-
-def _serve(codes: list[CodeType], calls: int, answers: int) -> None:
-    """Run the program, say what it defines, and answer calls of its functions."""
+def _result(job: Job) -> dict[str, object]:
+    """`{"passed": true}`, `{"wrong": reason}` or `{"failed": reason}`."""
     try:
-        names = _executed(codes)
+        tests = _check_code(job) if job["kind"] == "check" else _assert_code(job)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return {"failed": f"the problem's tests do not compile: {describe(error)}"}
+    gold = _Gold(str(job["gold"]))
+    wanted = [str(job["entry_point"])] if job["kind"] == "check" else _wanted(job, gold)
+    objects = bool(gold.classes & set(wanted))
+    program = _Program(objects, _calls_for_effect(job, wanted))
+    try:
+        names = _prompt_names(job) if job["kind"] == "check" else _gold_names(job, gold, wanted)
+        stand_ins = {
+            name: program.stand_in(name, name in gold.classes)
+            for name in wanted
+            if name not in names or job["kind"] == "check"
+        }
+        program.start({name: job[name] for name in ("kind", "answer", "prompt", "entry_point")})
+        names |= stand_ins
+        for code in tests:
+            exec(code, names)
+        if job["kind"] == "check":
+            names["check"](stand_ins[str(job["entry_point"])])
+    except CannotJudgeError as error:
+        return {"failed": str(error)}
     except BaseException as error:
-        _write_message(answers, _pickled(("broken", _describe(error))))
-        return
-    _write_message(
-        answers, _pickled({name: _kind(value) for name, value in names.items() if not name.startswith("__")})
-    )
-    while (call := _read_message(calls)) is not None:
-        name, arguments, keywords = pickle.loads(call)  # from the process of the tests, which the model never reaches
-        try:
-            result = names[name](*arguments, **keywords)  # type: ignore[operator]
-            reply = _pickled(("returned", result, arguments))
-        except BaseException as error:
-            reply = _pickled(("raised", type(error).__name__, _describe(error)))
-        _write_message(answers, reply)
+        return {"wrong": _where(error)}
+    if not program.called:
+        return {"failed": "the problem's tests never call the program"}
+    return {"passed": True}
 
 
-def _executed(codes: list[CodeType]) -> Names:
-    """The names that the program defines, after running it as a module."""
-    module = ModuleType("solution")
-    sys.modules["solution"] = module
-    for code in codes:
-        exec(code, module.__dict__)
-    return module.__dict__
+def _check_code(job: Job) -> list[CodeType]:
+    return [compile(job["test"], "<test>", "exec", dont_inherit=True)]
 
 
-def _kind(value: object) -> str:
-    """What is sent to the tests' process about a name: functions become proxies, modules are imported there."""
-    if isinstance(value, ModuleType):
-        return "module " + value.__name__
-    return "function" if callable(value) and not isinstance(value, type) else "other"
+def _assert_code(job: Job) -> list[CodeType]:
+    return [compile(test, "<test>", "exec", dont_inherit=True) for test in [job["setup"], *job["tests"]]]
 
 
-class _ValuePickler(pickle.Pickler):
-    """Pickles values; those that equal plain ones become plain: named tuples, NumPy scalars, iterators.
-
-    Pickling runs in the program's process and may run its code; nothing is decided there. Unpickling, in the tests'
-    process, allows plain types only.
-    """
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, ITERABLES):
-            return iter, (list(islice(cast(Iterable[object], value), 10_000_000)),)
-        if isinstance(value, tuple):
-            return tuple, (list(value),)
-        if type(value).__module__ == "numpy" and (item := getattr(value, "item", None)) is not None:
-            scalar = item()
-            return type(scalar), (scalar,)
-        return NotImplemented
-
-
-def _pickled(value: object) -> bytes:
-    file = io.BytesIO()
-    _ValuePickler(file, protocol=4).dump(value)
-    return file.getvalue()
-
-
-# The tests' process: runs the assertions on proxies of the program's functions.
-
-
-def _test(codes: list[CodeType], job: Job, result: int, calls: int, answers: int) -> None:
-    """Run the tests and write the result; the token leaves the job before any test can see it."""
-    token = job.pop("token")
-    try:
-        (_check if job["kind"] == "check" else _asserts)(codes, job, calls, answers)
-    except BaseException as error:
-        send(result, {"wrong": _failing_line(error)})
-        return
-    send(result, {"passed": token})
-
-
-def _check(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
-    """HumanEval: `check(function)`, among the names of the prompt."""
-    entry = job["entry_point"]
-    if _defined(answers).get(entry) is None:
-        raise NameError(f"the program does not define {entry}")
+def _prompt_names(job: Job) -> Names:
+    """HumanEval: functions of the prompt that the test may call beside the one that is tested."""
     names: Names = {"__name__": "tests"}
     try:
-        exec(job["prompt"], names)  # functions that the test may call beside the one that is tested
+        exec(job["prompt"], names)
     except Exception:
         names = {"__name__": "tests"}
-    names[entry] = _proxy(entry, calls, answers)
-    exec(compile(job["test"], "<test>", "exec", dont_inherit=True), names)
-    names["check"](names[entry])  # type: ignore[operator]
+    return names
 
 
-def _asserts(codes: list[CodeType], job: Job, calls: int, answers: int) -> None:
-    """MBPP: assertions that name the program's functions."""
-    defined = _defined(answers)
-    tests = [job["setup"], *job["tests"]]
-    used = names_in(tests) & set(defined)
-    # `values` are what the reference program defines beside functions: a program cannot add to them, and so cannot
-    # choose to have its tests run in a process that executes its code
-    if any(defined[name] == "other" for name in used & set(job["values"])):
-        names = _fresh_namespace(_executed(codes))
-    else:
-        names = {"__name__": "tests"}
-        for name in used:
-            module = defined[name].removeprefix("module ")
-            is_module = defined[name].startswith("module ")
-            names[name] = importlib.import_module(module) if is_module else _proxy(name, calls, answers)
-    for test in tests:
-        exec(compile(test, "<test>", "exec", dont_inherit=True), names)
+def _gold_names(job: Job, gold: "_Gold", wanted: Iterable[str]) -> Names:
+    """What tests use of the reference program beside functions and classes: modules and constants."""
+    names: Names = {"__name__": "tests"}
+    for name in wanted:
+        if name in gold.imports:
+            imported: Names = {}
+            exec(gold.imports[name], imported)
+            names[name] = imported[name]
+        elif name in gold.constants:
+            value = gold.value(name)
+            if not callable(value):  # `total = sum` is a function by another name
+                names[name] = value
+        elif name in CONTEST_MODULES and name not in gold.functions | gold.classes and _is_module(job, name):
+            names[name] = import_module(name)
+    return names
 
 
-def _fresh_namespace(names: Names) -> Names:
-    """The program's names with builtins that it cannot have changed."""
-    return names | {"__builtins__": dict(ORIGINAL_BUILTINS)}
+def _wanted(job: Job, gold: "_Gold") -> list[str]:
+    """The names that the tests use and neither they nor the builtins define.
+
+    A reference program may be called like a builtin function (`sum`). Such a name is the program's only where the tests
+    want nothing else of it: otherwise a program could replace what its results are checked with.
+    """
+    used: set[str] = set()
+    bound: set[str] = set()
+    for node in _nodes(job):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bound.add(node.name)
+    wanted = used - bound - set(vars(builtins)) - {"__name__"}
+    if not wanted - set(gold.imports) - set(CONTEST_MODULES):
+        wanted |= used & gold.functions & set(vars(builtins))
+    return sorted(wanted)
 
 
-ORIGINAL_BUILTINS = dict(vars(builtins))  # taken at import, before any model-written code has run in this process
+def _is_module(job: Job, name: str) -> bool:
+    """Whether the tests use a name only as in `math.floor`."""
+    nodes = _nodes(job)
+    owners = sum(isinstance(node, ast.Attribute) and _names(node.value, name) for node in nodes)
+    return owners == sum(_names(node, name) for node in nodes)
 
 
-def _defined(answers: int) -> dict[str, str]:
-    """What the program says that it defines, name -> kind; an error with its own message where it did not run."""
-    reply = plain(_read_message(answers) or _pickled(("broken", "the program ended before its tests")), PLAIN_VALUES)
-    if isinstance(reply, dict):
-        return reply
-    raise RuntimeError(str(reply[1]) if isinstance(reply, tuple) else "the program ended before its tests")
+def _names(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
-def _proxy(name: str, calls: int, answers: int) -> Callable[..., object]:
-    """A function that has the program's function called in the program's process."""
+def _calls_for_effect(job: Job, wanted: Iterable[str]) -> bool:
+    """Whether a test calls a function and drops the result, as in `put_in_order(x)`: then its arguments count.
 
-    def call_program(*arguments: object, **keywords: object) -> object:
-        _write_message(calls, pickle.dumps((name, arguments, keywords), protocol=4))
-        if (message := _read_message(answers)) is None:
-            raise RuntimeError("the program ended during its tests")
+    Otherwise they do not: a program could change the very list that its result is compared with.
+    """
+    names = {*wanted, "candidate"}
+    return any(
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id in names
+        for node in _nodes(job)
+    )
+
+
+def _nodes(job: Job) -> list[ast.AST]:
+    texts = [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
+    return [node for text in texts for node in ast.walk(ast.parse(text))]
+
+
+class _Gold:
+    """What a problem's reference program defines at its top level."""
+
+    def __init__(self, source: str) -> None:
+        self.functions: set[str] = set()
+        self.classes: set[str] = set()
+        self.constants: set[str] = set()
+        self.imports: dict[str, CodeType] = {}
+        self._source = source
         try:
-            reply = plain(message, PLAIN_VALUES)
+            body = ast.parse(source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            body = []
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.functions.add(node.name)
+            elif isinstance(node, ast.ClassDef):
+                self.classes.add(node.name)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = {target.id for target in targets if isinstance(target, ast.Name)}
+                (self.functions if isinstance(node.value, ast.Lambda) else self.constants).update(names)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                code = compile(ast.Module([node], []), "<reference>", "exec", dont_inherit=True)
+                self.imports |= {(alias.asname or alias.name).partition(".")[0]: code for alias in node.names}
+
+    def value(self, name: str) -> object:
+        """The value of a constant, by running the reference program."""
+        names: Names = {"__name__": "reference"}
+        try:
+            exec(self._source, names)
+            return names[name]
+        except Exception as error:
+            raise CannotJudgeError(
+                f"the tests use {name}, which the reference program does not give: {describe(error)}"
+            ) from None
+
+
+class _Program:
+    """The program in its process, as the tests see it."""
+
+    def __init__(self, objects: bool, in_place: bool) -> None:
+        self._objects, self._in_place = objects, in_place
+        self.called = False
+
+    def start(self, job: Job) -> None:
+        """Send the program; an error with its own message where it does not run."""
+        with suppress(BrokenPipeError):
+            send(CALLS, job | {"objects": self._objects, "in_place": self._in_place})
+        reply = self._reply("before its tests")
+        if reply.get("ran") is not True:
+            raise RuntimeError(str(reply.get("broken"))[:300])
+
+    def stand_in(self, name: str, is_class: bool = False) -> Callable[..., object]:
+        """A function that has the program's function, or class, of that name called in the program's process.
+
+        What a class makes is an object, also where the program made it a number: a test that expects `Pair(1, 2)` would
+        otherwise take the value that it expects from the program.
+        """
+
+        def call_program(*arguments: object, **keywords: object) -> object:
+            value = self.call({"name": name, "make": is_class}, arguments, keywords)
+            if is_class and not isinstance(value, ProgramObject):
+                raise TypeError(f"{name} made something that is not an object")
+            return value
+
+        return call_program
+
+    def call(self, target: Job, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
+        """Call a function or an object of the program's."""
+        self.called = True
+        request = {"arguments": self._encoded(list(arguments)), "keywords": self._encoded(keywords)}
+        reply = self._ask(target | request)
+        value = self._decoded(reply.get("value"))
+        if self._in_place and isinstance(changed := reply.get("arguments"), list):
+            for old, new in zip(arguments, changed, strict=False):
+                _change(old, self._decoded(new))
+        return value
+
+    def get(self, number: int, name: str) -> object:
+        """An attribute of one of its objects."""
+        return self._decoded(self._ask({"object": number, "get": name}).get("value"))
+
+    def set(self, number: int, name: str, value: object) -> None:
+        """Set an attribute of one of its objects."""
+        self._ask({"object": number, "set": name, "value": self._encoded(value)})
+
+    def _ask(self, message: Job) -> Job:
+        with suppress(BrokenPipeError):  # one that has ended has no reply
+            send(CALLS, message)
+        reply = self._reply("during its tests")
+        if "raised" in reply:
+            raise _exception(str(reply["raised"]), str(reply.get("message")))
+        return reply
+
+    def _reply(self, when: str) -> Job:
+        try:
+            reply = receive(ANSWERS)
+        except GarbledError:
+            reply = {}
+        if reply is None:
+            raise RuntimeError(f"the program ended {when}")
+        if not isinstance(reply, dict):
+            raise RuntimeError("the program sent an unreadable reply")
+        return reply
+
+    def _encoded(self, value: object) -> object:
+        try:
+            return encoded(value, self._number)
+        except NotPlainError as error:
+            raise CannotJudgeError(f"a test gives the program {error}") from None
+
+    def _number(self, value: object) -> object:
+        if isinstance(value, ProgramObject):
+            return value._number
+        raise NotPlainError(f"a value of type {type(value).__name__}, which is not plain")
+
+    def _decoded(self, value: object) -> object:
+        try:
+            return decoded(value, self._object if self._objects else None)
         except Exception:
-            raise TypeError(f"{name} returned something that is not a plain value") from None
-        assert isinstance(reply, tuple)
-        if reply[0] == "raised":
-            raise _exception(str(reply[1]), str(reply[2]))
-        for old, new in zip(arguments, reply[2], strict=False):
-            _copy_changes(old, new)
-        return reply[1]
+            raise TypeError("the program returned something that is not a plain value") from None
 
-    return call_program
+    def _object(self, number: object) -> object:
+        if type(number) is not int:
+            raise ValueError("not a plain value")
+        return ProgramObject(self, number)
 
 
-def _copy_changes(old: object, new: object) -> None:
+class ProgramObject:
+    """An object of the program's, held by its number. Nothing that it says about itself counts but plain attributes."""
+
+    __slots__ = ("_number", "_program")
+    _number: int
+    _program: _Program
+
+    def __init__(self, program: _Program, number: int) -> None:
+        object.__setattr__(self, "_program", program)
+        object.__setattr__(self, "_number", number)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._program.get(self._number, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._program.set(self._number, name, value)
+
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        return self._program.call({"object": self._number}, arguments, keywords)
+
+    def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
+        if isinstance(other, ProgramObject):
+            self._refuse()
+        return False
+
+    __hash__ = object.__hash__
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise CannotJudgeError("a test relies on how the program compares, orders, counts or prints its own objects")
+
+    def __bool__(self) -> bool:
+        raise TypeError("the program returned an object where a plain value is wanted")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _refuse
+    __str__ = __repr__ = __format__ = _refuse
+
+
+def _change(old: object, new: object) -> None:
     """Arguments that a function changed in place are changed for the test as well."""
     if type(old) is list and type(new) is list:
         old[:] = new
-    elif isinstance(old, dict | set) and type(old) is type(new):
+    elif (type(old) is dict and type(new) is dict) or (type(old) is set and type(new) is set):
         old.clear()
         old.update(new)
 
@@ -264,35 +367,8 @@ def _exception(name: str, message: str) -> BaseException:
     return RuntimeError(message)
 
 
-def _failing_line(error: BaseException) -> str:
+def _where(error: BaseException) -> str:
     """What failed, with the line of the test."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
     suffix = f" (line {lines[-1].lineno} of the test)" if lines else ""
-    return (_describe(error) or "AssertionError") + suffix
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:300].rstrip(": ")
-    except BaseException:
-        return type(error).__name__
-
-
-def _write_message(fd: int, data: bytes) -> None:
-    unwritten = memoryview(LENGTH_PREFIX.pack(len(data)) + data)
-    while unwritten:
-        unwritten = unwritten[os.write(fd, unwritten) :]
-
-
-def _read_message(fd: int) -> bytes | None:
-    header = _read_exactly(fd, LENGTH_PREFIX.size)
-    return None if header is None else _read_exactly(fd, LENGTH_PREFIX.unpack(header)[0])
-
-
-def _read_exactly(fd: int, count: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < count:
-        if not (chunk := os.read(fd, min(1 << 20, count - len(data)))):
-            return None
-        data += chunk
-    return bytes(data)
+    return (describe(error) or "AssertionError") + suffix

@@ -7,29 +7,40 @@ The problem's details say how (`kind`):
 * `call` (contests): `entry_point` and `tests` of `input` (JSON arguments, one per line) and `output` (JSON).
 `private` holds more tests of the last two, as LiveCodeBench stores them.
 
-A program that exceeds a limit of time, memory or output has failed its tests and is wrong; `failed` is for our own
-errors only: the sandbox did not start. A program cannot pass by exiting, printing or changing builtins: expected
-outputs of `stdin` and `call` never enter the sandbox, and assertions run in a separate process (assertions.py says what
-that does not cover).
+A program that exceeds a limit of processor time, memory or output has failed its tests and is wrong; `failed` is for
+what says nothing about it: the sandbox did not start, the machine gave it no processor time, or the tests cannot be
+judged. A program cannot pass by exiting, printing or changing builtins: expected outputs of `stdin` and `call` never
+enter its sandbox, and assertions run in another one (assertions.py).
 """
 
 import json
-import secrets
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.verifiers.program.assembly import values_in
 from offleash.verifiers.program.unpickle import private_tests
-from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import POLICY, CompletedCommand, ProcessEnd, ResourceLimits, chosen_route, run
+from offleash.verifiers.sandbox.run import (
+    BROKEN,
+    POLICY,
+    CompletedCommand,
+    Launcher,
+    ProcessEnd,
+    SandboxedProcess,
+    SandboxPolicy,
+    chosen_route,
+    preloaded,
+    run,
+)
 from offleash.verifiers.verifier import Case, Judgement
 
+ENDED = "the program ended"  # in what the tests' process says about a program that is gone
 # kind of test -> details that must be texts
-FIELDS_BY_KIND = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
+FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
 
 def decide(case: Case) -> Judgement:
@@ -39,32 +50,19 @@ def decide(case: Case) -> Judgement:
     if not case.answer.strip():
         return Judgement(Verdict.WRONG, "there is no code")
     policy = POLICY.get()
-    session = _Session(case)
-    limits = ResourceLimits(
-        seconds=policy.limits.seconds,
-        processor=int(policy.limits.seconds) + 1,  # a second more: the wall clock is to act first and name the reason
-        memory=policy.limits.memory,
-        output=session.most * (len(session.expected) + 1) + (1 << 20),
-    )
-    route = chosen_route(policy.trust_code)
-    fork_mode = "shared" if route == "trusted" else "alone"
-    finished = run(
-        interpreter.bare_interpreter_command("offleash.verifiers.program.runner", fork_mode),
-        limits,
-        stdin=session.job(),
-        route=route,
-        watch=session.on_output,
-        stopped=policy.stopped,
-    )
-    return session.judgement(finished, limits)
+    session = _Session(case, policy)
+    if policy.launcher is not None:
+        return session.run(policy.launcher)
+    with Launcher() as launcher:
+        return session.run(launcher)
 
 
 def readable(case: Case) -> str:
     """Why the problem's tests cannot be used; "" when they can."""
     kind = case.details.get("kind")
-    if not isinstance(kind, str) or kind not in FIELDS_BY_KIND:
-        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS_BY_KIND)}"
-    for name in FIELDS_BY_KIND[kind]:
+    if not isinstance(kind, str) or kind not in FIELDS:
+        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS)}"
+    for name in FIELDS[kind]:
         value = case.details.get(name)
         if not isinstance(value, str) or (name == "entry_point" and not value.strip()):
             return f"the problem's {name} is {str(value)[:60]!r}, not text"
@@ -113,14 +111,14 @@ def _not_json(given: str, expected: str) -> str:
 class _Session:
     """One case in the sandbox: what is sent, and the verdict that follows from the messages that come back.
 
-    Messages come from the runner, which the program cannot write to; still, none is believed without a check. Correct
-    takes the token (assertions), or an output for every test that equals the expected one, which never leaves here.
+    Messages come from a process that the program cannot write to; still, none is believed without a check. For
+    assertions that process is in another sandbox than the program; otherwise correct takes an output for every test
+    that equals the expected one, which never leaves here.
     """
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, case: Case, policy: SandboxPolicy) -> None:
+        self._case, self._policy = case, policy
         self._kind = str(case.details["kind"])
-        self._token = secrets.token_hex(16)
         self._inbox = bytearray()
         self._ready = False
         self._passed: set[int] = set()
@@ -128,56 +126,107 @@ class _Session:
         tests = _tests(case.details) if self._kind != "check" else []
         self._asserts = [str(test) for test in tests] if self._kind == "asserts" else []
         self._io: list[dict[str, str]] = [dict(test) for test in tests if isinstance(test, dict)]
-        self.expected = [test["output"] for test in self._io]
+        self._expected = [test["output"] for test in self._io]
         # bytes of output per test: sixteen times the longest expected one leaves room for a chatty program, and a
         # program that prints for ever is stopped
-        self.most = 16 * max((len(text.encode("utf-8", "replace")) for text in self.expected), default=0) + (64 << 10)
+        self._most = 16 * max((len(text.encode("utf-8", "replace")) for text in self._expected), default=0) + (64 << 10)
+        self._limits = replace(policy.limits, output=self._most * (len(self._expected) + 1) + (1 << 20))
+        self._route = chosen_route(policy.trust_code)
 
-    def job(self) -> bytes:
-        """The messages to the runner: the program and its inputs, then the tests that its process must not see."""
+    def run(self, launcher: Launcher) -> Judgement:
+        """Run the program against its tests."""
+        if self._kind not in ("check", "asserts"):
+            command = preloaded("offleash.verifiers.program.runner", "shared" if self._route == "trusted" else "alone")
+            return self._judgement(self._run(command, launcher))
+        calls_out, calls_in = os.pipe()
+        answers_out, answers_in = os.pipe()
+        try:
+            program = SandboxedProcess(
+                preloaded("offleash.verifiers.program.calls"),
+                self._limits,
+                route=self._route,
+                launcher=launcher,
+                pipes=(calls_out, answers_in),
+            )
+        except BaseException:
+            os.close(calls_in)
+            os.close(answers_out)
+            raise
+        with program:
+            command = preloaded("offleash.verifiers.program.assertions")
+            judgement = self._judgement(self._run(command, launcher, (calls_in, answers_out), [program]))
+            if judgement.verdict is Verdict.WRONG and ENDED in judgement.reason:
+                # it was ended for a broken limit, which the tests' process cannot know
+                ended = BROKEN.get(program.wait(10.0))
+                judgement = replace(judgement, reason=self._reason(ended)) if ended else judgement
+            return judgement
+
+    def _run(
+        self, command: list[str], launcher: Launcher, given: Sequence[int] = (), beside: Sequence[SandboxedProcess] = ()
+    ) -> CompletedCommand:
+        return run(
+            command,
+            self._limits,
+            stdin=packed(self._job()),
+            route=self._route,
+            launcher=launcher,
+            given=given,
+            beside=beside,
+            watch=self._hear,
+            stopped=self._policy.stopped,
+        )
+
+    def _job(self) -> dict[str, object]:
+        """The message to the process in the sandbox: the program, and its inputs or its tests."""
         details = self._case.details
-        texts = {name: str(details.get(name) or "") for name in ("prompt", "entry_point", "partial")}
-        first = {"kind": self._kind, "answer": self._case.answer, "most": self.most, **texts}
-        first["inputs"] = [test["input"] for test in self._io]
-        second = {"tests": self._asserts, "token": self._token}
-        second |= {name: str(details.get(name) or "") for name in ("setup", "test")}
-        second["values"] = sorted(values_in(self._case.gold or ""))  # that a right program defines beside functions
-        return packed(first) + packed(second)
+        texts = ("prompt", "entry_point", "partial", "setup", "test")
+        job: dict[str, object] = {name: str(details.get(name) or "") for name in texts}
+        job |= {"kind": self._kind, "answer": self._case.answer, "most": self._most}
+        job |= {"inputs": [test["input"] for test in self._io], "tests": self._asserts}
+        return job | {"gold": self._case.gold or ""}
 
-    def on_output(self, chunk: bytes) -> bool:
+    def _hear(self, chunk: bytes) -> bool:
         """Take in what the runner says; whether the verdict is clear."""
         self._inbox += chunk
         try:
             while self._verdict is None and (message := taken(self._inbox)) is not None:
-                self._handle_message(message if isinstance(message, dict) else {})
+                self._take(message if isinstance(message, dict) else {})
         except GarbledError as error:
             self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {error}")
         return self._verdict is not None
 
-    def judgement(self, finished: CompletedCommand, limits: ResourceLimits) -> Judgement:
+    def _judgement(self, finished: CompletedCommand) -> Judgement:
         """The verdict, once the sandbox has ended."""
         if finished.ended is ProcessEnd.STOPPED:
             return Judgement(Verdict.FAILED, finished.ended.value)
+        if self._verdict is not None:
+            return self._verdict
+        if finished.ended is ProcessEnd.WALL:
+            return Judgement(Verdict.FAILED, finished.limit, retry=True)
         if not self._ready:
             error_text = finished.errors or finished.ended.value
             return Judgement(Verdict.FAILED, f"the sandbox did not start: {error_text}")
-        if self._verdict is not None:
-            return self._verdict
+        return Judgement(Verdict.WRONG, self._reason(finished.ended))
+
+    def _reason(self, ended: ProcessEnd) -> str:
+        limits = self._limits
         reasons = {
             ProcessEnd.TIME: f"time limit of {limits.seconds:g} s",
             ProcessEnd.MEMORY: f"memory limit of {limits.memory / 2**30:.3g} GiB",
             ProcessEnd.PROCESSES: f"limit of {limits.processes} processes",
             ProcessEnd.DISK: f"limit of {limits.disk >> 20} MiB of disk space",
         }
-        return Judgement(Verdict.WRONG, reasons.get(finished.ended, "the program ended the run before its tests had"))
+        return reasons.get(ended, "the program ended the run before its tests had")
 
-    def _handle_message(self, message: dict[str, object]) -> None:
+    def _take(self, message: dict[str, object]) -> None:
         """Act on one message; the first that settles the verdict wins, so later ones cannot take it back."""
         if not self._ready:
             self._ready = message.get("ready") is True
         elif "wrong" in message:
             self._verdict = Judgement(Verdict.WRONG, str(message["wrong"])[:400])
-        elif "passed" in message and message["passed"] == self._token:
+        elif "failed" in message:
+            self._verdict = Judgement(Verdict.FAILED, str(message["failed"])[:400])
+        elif message.get("passed") is True and self._kind in ("check", "asserts"):
             self._verdict = Judgement(Verdict.CORRECT)
         elif "test" in message:
             self._compare(message)
@@ -187,10 +236,10 @@ class _Session:
     def _compare(self, message: dict[str, object]) -> None:
         """The output or result of one test against the expected one; correct once every test has passed."""
         index = message["test"]
-        if not isinstance(index, int) or not 0 <= index < len(self.expected):
+        if not isinstance(index, int) or not 0 <= index < len(self._expected):
             return
-        name = f"test {index + 1} of {len(self.expected)}"
-        expected = self.expected[index]
+        name = f"test {index + 1} of {len(self._expected)}"
+        expected = self._expected[index]
         if message.get("trouble"):
             self._verdict = Judgement(Verdict.WRONG, f"{name}: {str(message['trouble'])[:300]}")
         elif self._kind == "stdin" and not same_output(str(message.get("output", "")), expected):
@@ -198,7 +247,7 @@ class _Session:
         elif self._kind == "call" and not same_value(message.get("result"), json.loads(expected)):
             self._verdict = Judgement(Verdict.WRONG, f"{name}: returned {_shown(message.get('result'))}")
         self._passed.add(index)
-        if self._verdict is None and len(self._passed) == len(self.expected):
+        if self._verdict is None and len(self._passed) == len(self._expected):
             self._verdict = Judgement(Verdict.CORRECT)
 
 

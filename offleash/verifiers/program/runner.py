@@ -1,4 +1,4 @@
-"""Runs a model's program against its tests inside the sandbox, and reports what came out, test by test.
+"""Runs a model's program on the inputs of its tests inside the sandbox, and reports what came out, input by input.
 
 Started by decide.py. The model's code always runs in a fork without a pipe to the outside; only this process replies.
 Its forks cannot read or write its memory (PR_SET_DUMPABLE), and if one of them kills it there is no reply, hence no
@@ -12,16 +12,18 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from offleash.verifiers.program.assembly import CONTEST_PRELUDE, completed_programs, whole_programs
-from offleash.verifiers.program.assertions import run_tests
+from offleash.verifiers.program.assembly import CONTEST, CONTEST_MODULES, whole
 from offleash.verifiers.sandbox.limits import DUMPABLE, prctl, reap
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 
 Job = dict[str, Any]  # a message: see program.decide
-RAISED_EXIT_CODE = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
+for _name in CONTEST_MODULES:  # in the launcher, once for all programs
+    importlib.import_module(_name)
+RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str]) -> None:
@@ -33,7 +35,8 @@ def main(arguments: list[str]) -> None:
     prctl(DUMPABLE, 0)  # before the first fork: forks of the same user could otherwise write into this process
     job = receive(requests)
     assert isinstance(job, dict)
-    job |= {"alone": arguments == ["alone"], "tests_follow": requests}
+    os.close(requests)
+    job |= {"alone": arguments == ["alone"]}
     send(replies, {"ready": True})
     try:
         KINDS[job["kind"]](job, lambda message: send(replies, message))
@@ -46,13 +49,10 @@ def main(arguments: list[str]) -> None:
 
 def _stdin(job: Job, say: Callable[[object], None]) -> None:
     """The whole program once for each input."""
-    codes = [
-        compile(source, "<program>", "exec", dont_inherit=True)
-        for source in whole_programs(job["answer"], job["partial"])
-    ]
-    prelude = _contest_prelude()
+    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
+    prelude = _contest()
     for index, text in enumerate(job["inputs"]):
-        stdin_fd, errors = _memory_file(text.encode("utf-8", "surrogatepass")), _memory_file(b"")
+        stdin_fd, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -67,8 +67,8 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
         reap(child, job["alone"])
         error = "" if whole_output else "it prints far more than is expected"
-        if whole_output and (code == RAISED_EXIT_CODE or code < 0):
-            error = _last_line(errors) if code == RAISED_EXIT_CODE else f"it was killed by signal {-code}"
+        if whole_output and (code == RAISED or code < 0):
+            error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
         say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
         for fd in (stdin_fd, errors, reading):
             os.close(fd)
@@ -76,11 +76,8 @@ def _stdin(job: Job, say: Callable[[object], None]) -> None:
 
 def _call(job: Job, say: Callable[[object], None]) -> None:
     """A function, or a method of class Solution, called for each input; in one process, as contest sites do."""
-    codes = [
-        compile(source, "<program>", "exec", dont_inherit=True)
-        for source in whole_programs(job["answer"], job["partial"])
-    ]
-    prelude = _contest_prelude()
+    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
+    prelude = _contest()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -90,14 +87,14 @@ def _call(job: Job, say: Callable[[object], None]) -> None:
         _answer_calls(prelude, codes, job, 3)
         os._exit(0)
     os.close(writing)
-    inbox, max_bytes = bytearray(), int(job["most"])
+    inbox, bound = bytearray(), int(job["most"])
     while chunk := os.read(reading, 1 << 16):
         inbox += chunk
         with contextlib.suppress(GarbledError):
             while (message := taken(inbox)) is not None:
                 if isinstance(message, dict):
                     say({key: message[key] for key in ("test", "result", "trouble") if key in message})
-        if len(inbox) > max_bytes:
+        if len(inbox) > bound:
             break
     reap(child, job["alone"])
 
@@ -109,8 +106,8 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
         module = _module("solution", prelude)
         for code in codes:
             exec(code, module.__dict__)
-        solution_class = module.__dict__.get("Solution")
-        target = getattr(solution_class() if solution_class else module, job["entry_point"])
+        holder = module.__dict__.get("Solution")
+        target = getattr(holder() if holder else module, job["entry_point"])
         for index, text in enumerate(job["inputs"]):
             arguments = [json.loads(line) for line in text.split("\n") if line.strip()]
             send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_scalar))})
@@ -118,28 +115,17 @@ def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, f
         send(fd, {"test": index, "trouble": f"{type(error).__name__}: {error}"[:300]})
 
 
-def _tests(job: Job, say: Callable[[object], None]) -> None:
-    """Assertions: the program and its tests in two processes that exchange plain values (assertions.py)."""
-    if job["kind"] == "check":
-        sources = completed_programs(job["prompt"], job["answer"], job["entry_point"])
-    else:
-        sources = whole_programs(job["answer"])
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in sources]
-    say(run_tests(codes, job, lambda: receive(job["tests_follow"])))
-
-
 KINDS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
     "stdin": _stdin,
     "call": _call,
-    "check": _tests,
-    "asserts": _tests,
 }
 
 
-def _contest_prelude() -> dict[str, object]:
+@cache
+def _contest() -> dict[str, object]:
     """Names that contest sites give every program; loaded once, before the forks."""
     names: dict[str, object] = {}
-    exec(CONTEST_PRELUDE, names)
+    exec(CONTEST, names)
     del names["__builtins__"]
     return names
 
@@ -165,7 +151,7 @@ def _as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
         importlib.import_module("threading").__dict__["_shutdown"]()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(RAISED_EXIT_CODE)
+        os._exit(RAISED)
 
 
 def _output(reading: int, most: int) -> tuple[bytes, bool]:
@@ -178,7 +164,7 @@ def _output(reading: int, most: int) -> tuple[bytes, bool]:
     return bytes(output), True
 
 
-def _memory_file(content: bytes) -> int:
+def _scratch(content: bytes) -> int:
     """An open file without a name."""
     name = f".{os.getpid()}"
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,7 +1,7 @@
-"""Read untrusted pickles without running anything in them: LiveCodeBench's private tests, and plain values.
+"""Read LiveCodeBench's private tests, which are untrusted pickles, without running anything in them.
 
-A pickle may name any function of any module and call it. These readers allow no names at all, or only those on a list
-of plain values (see "Restricting Globals" in the documentation of Python's pickle module).
+A pickle may name any function of any module and call it. This reader allows no names at all (see "Restricting Globals"
+in the documentation of Python's pickle module).
 """
 
 import base64
@@ -10,33 +10,19 @@ import io
 import json
 import pickle
 import zlib
-from collections.abc import Collection
 
 from offleash.errors import OffleashError
 
-MAX_BYTES = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
-
-HEAP_TYPE_FLAG, IMMUTABLE_TYPE_FLAG = (
-    1 << 9,
-    1 << 8,
-)  # Py_TPFLAGS of CPython: made at run time; attributes cannot be set
-# Types whose values are nothing but values: building one runs no code of anybody's.
-PLAIN_VALUES = frozenset(
-    [("builtins", name) for name in ("bool", "bytearray", "complex", "dict", "float", "frozenset", "int", "iter")]
-    + [("builtins", name) for name in ("list", "range", "set", "slice", "str", "tuple")]
-    + [("collections", name) for name in ("Counter", "OrderedDict", "defaultdict", "deque")]
-    + [("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")]
-    + [("decimal", "Decimal"), ("fractions", "Fraction")]
-)
+LARGEST = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
 
 
 class ForbiddenPickleError(pickle.UnpicklingError):
     """The pickle names something that is not admitted."""
 
 
-def plain(data: bytes, allowed_classes: Collection[tuple[str, str]] = ()) -> object:
-    """The value of a pickle that names nothing but what is admitted; pickle.UnpicklingError otherwise."""
-    return _RestrictedUnpickler(data, allowed_classes).load()
+def plain(data: bytes) -> object:
+    """The value of a pickle that names nothing; pickle.UnpicklingError otherwise."""
+    return _Restricted(io.BytesIO(data)).load()
 
 
 def private_tests(text: str) -> list[dict[str, str]]:
@@ -55,10 +41,10 @@ def _unpacked(text: str) -> str:
     try:
         packed = base64.b64decode("".join(text.split()), validate=True)
         inflater = zlib.decompressobj()
-        data = inflater.decompress(packed, MAX_BYTES)
+        data = inflater.decompress(packed, LARGEST)
         if inflater.unconsumed_tail or not inflater.eof:
             raise OffleashError(
-                f"The private tests do not end within {MAX_BYTES >> 20} MiB: they are damaged, or malicious. "
+                f"The private tests do not end within {LARGEST >> 20} MiB: they are damaged, or malicious. "
                 "Load the data set again."
             )
         value = plain(data)
@@ -81,21 +67,11 @@ def _json(text: str) -> object:
     return value
 
 
-class _RestrictedUnpickler(pickle.Unpickler):
-    """An unpickler that resolves no name but those admitted: resolving is how a pickle reaches code."""
-
-    def __init__(self, data: bytes, allowed_classes: Collection[tuple[str, str]]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._admitted = allowed_classes
+class _Restricted(pickle.Unpickler):
+    """An unpickler that resolves no name: resolving is how a pickle reaches code."""
 
     def find_class(self, module: str, name: str) -> object:
-        if (module, name) not in self._admitted:
-            raise ForbiddenPickleError(f"it names {module}.{name}")
-        value = super().find_class(module, name)
-        if isinstance(value, type) and value.__flags__ & HEAP_TYPE_FLAG and not value.__flags__ & IMMUTABLE_TYPE_FLAG:
-            # a class written in Python could be changed by the pickle (BUILD sets attributes): give only its making
-            return lambda *arguments: value(*arguments)
-        return value
+        raise ForbiddenPickleError(f"it names {module}.{name}")
 
     def persistent_load(self, pid: object) -> object:
         raise ForbiddenPickleError("it refers to an object outside of itself")

@@ -9,42 +9,39 @@ import os
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from offleash.verifiers.sandbox.isolation import TMPFS_SIZE_SINCE, bubblewrap_version
 
-ROUTES_AS_OWNER: set[str] = (
-    set()
-)  # routes in which root's command stays root outside, because nobody cannot read its Python
+AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
 LINUX = sys.platform == "linux"
 # The real file, not the link of a virtual environment: links may lead outside of what a sandbox holds.
 PROGRAM = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 # -P: a folder of scripts never comes before the standard library; -S: paths are given
 FLAGS = ("-s", "-P", "-S")
-BOOT_CODE = (
+BOOT = (
     "import json, sys; from importlib import import_module; paths = json.loads(sys.argv[1]); "
     "sys.path += [path for path in paths if path not in sys.path]; import_module(sys.argv[2]).main(sys.argv[3:])"
 )
 # Without the package's public face, whose imports take longer than all that a launcher or a runner does.
-BARE_IMPORT = (
-    "import sys; face = type(sys)('offleash'); face.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = face; "
-)
-SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+BARE = "import sys; face = type(sys)('offleash'); face.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = face; "
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 # The dynamic linker's own files, without which shared libraries outside of the standard folders are not found.
-LINKER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+LINKER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 
 
 def start(module: str, *arguments: str) -> list[str]:
     """The command that starts a fresh Python of this kind and calls `main(arguments)` of a module."""
-    return [PROGRAM, *FLAGS, "-c", BOOT_CODE, json.dumps(module_paths()), module, *arguments]
+    return [PROGRAM, *FLAGS, "-c", BOOT, json.dumps(module_paths()), module, *arguments]
 
 
-def bare_interpreter_command(module: str, *arguments: str) -> list[str]:
+def start_bare(module: str, *arguments: str) -> list[str]:
     """The same for a module of ours that needs nothing of offleash but its neighbours: it starts in half the time."""
     package = str(_package("offleash"))
-    return [PROGRAM, *FLAGS, "-c", BARE_IMPORT + BOOT_CODE, package, json.dumps(module_paths()), module, *arguments]
+    return [PROGRAM, *FLAGS, "-c", BARE + BOOT, package, json.dumps(module_paths()), module, *arguments]
 
 
 def trial() -> list[str]:
@@ -58,7 +55,7 @@ def trial() -> list[str]:
 
 def environment() -> dict[str, str]:
     """All that a process in isolation gets: nothing of the caller's but where Python lives."""
-    variables = {
+    fixed = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "PYTHONUTF8": "1",
@@ -69,8 +66,8 @@ def environment() -> dict[str, str]:
         "MKL_NUM_THREADS": "1",
     }
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and not sys.base_prefix.startswith("/usr"):
-        variables["LD_LIBRARY_PATH"] = os.path.realpath(os.path.join(sys.base_prefix, "lib"))  # noqa: PTH118
-    return variables | {name: os.environ[name] for name in ("PYTHONHOME",) if name in os.environ}
+        fixed["LD_LIBRARY_PATH"] = os.path.realpath(os.path.join(sys.base_prefix, "lib"))  # noqa: PTH118
+    return fixed | {name: os.environ[name] for name in ("PYTHONHOME",) if name in os.environ}
 
 
 def trusted_environment() -> dict[str, str]:
@@ -82,20 +79,18 @@ def trusted_environment() -> dict[str, str]:
     )
 
 
-def specification(
-    route: str, command: Sequence[str], limits: dict[str, object], lifeline: int, modules: Sequence[str]
-) -> str:
+def specification(route: str, command: Sequence[str], limits: dict[str, object], modules: Sequence[str]) -> str:
     """What the launcher is to build and run, as JSON."""
-    links = {path: os.readlink(path) for path in SYSTEM_FOLDERS if Path(path).is_symlink()}  # noqa: PTH115
-    spec = {
+    binds, links = _held_files(tuple(modules), tuple(sys.path))
+    spec: dict[str, object] = {
         "route": route,
         "command": list(command),
         "limits": limits,
-        "lifeline": lifeline,
         "environment": environment(),
-        "binds": needed_files(tuple(modules)),
+        "binds": binds,
         "links": links,
-        "as_owner": route in ROUTES_AS_OWNER,
+        "as_owner": route in AS_OWNER,
+        "folder": tempfile.gettempdir() if route == "trusted" else "",
     }
     if route == "bwrap":
         installed = bubblewrap()
@@ -103,9 +98,15 @@ def specification(
         spec |= {
             "bwrap": installed[0],
             "sized": installed[1] >= TMPFS_SIZE_SINCE,
-            "supervisor": bare_interpreter_command("offleash.verifiers.sandbox.supervisor"),
+            "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
         }
     return json.dumps(spec)
+
+
+@cache
+def _held_files(modules: tuple[str, ...], paths: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+    """What a sandbox holds, and the links among it; looked up once, since hundreds of sandboxes are alike."""
+    return needed_files(modules), {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink()}  # noqa: PTH115
 
 
 @cache
@@ -129,7 +130,7 @@ def needed_files(modules: tuple[str, ...] = ()) -> list[str]:
     the folder around it, which may hold data and keys.
     """
     prefix = Path(os.path.realpath(sys.base_prefix))
-    wanted = [Path(folder) for folder in (*SYSTEM_FOLDERS, *LINKER_FILES) if not Path(folder).is_symlink()]
+    wanted = [Path(folder) for folder in (*SYSTEM, *LINKER) if not Path(folder).is_symlink()]
     wanted += [Path(PROGRAM), *(prefix / name for name in ("bin", "lib", "lib64"))]
     wanted += [Path(os.path.realpath(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")]
     wanted += [Path(path) for path in module_paths() if Path(path).name in ("site-packages", "dist-packages")]

@@ -19,7 +19,6 @@ import contextlib
 import ctypes
 import json
 import os
-import re
 from pathlib import Path
 
 # Flags of clone(2), mount(2) and umount2(2), which Python does not name.
@@ -34,11 +33,11 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 )
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 # Flags of statvfs(3) -> mount(2) that a remount must repeat: in a user namespace the kernel refuses to clear them.
-KEPT_MOUNT_FLAGS = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
-UNMOUNT_DETACH = 2
+KEPT = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
+DETACH = 2
 NOBODY = 65534  # the kernel's overflow user
 DEVICES = ("null", "zero", "full", "random", "urandom")  # all that Python needs; no terminal, no shared memory
-OLD_ROOT, NEW_ROOT = "/old", "/new"  # the host's root and the one being built, while both are there
+OLD, NEW = "/old", "/new"  # the host's root and the one being built, while both are there
 
 
 def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
@@ -53,18 +52,18 @@ def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
         the one user in it, called nobody.
     """
     user, group = os.geteuid(), os.getegid()
-    maps_several_ids = _unshared_and_mapped(NEWUSER | (NEWPID if pids else 0), ask=user == 0 and not as_owner)
-    if maps_several_ids:
+    several = _unshared_and_mapped(NEWUSER | (NEWPID if pids else 0), ask=user == 0 and not as_owner)
+    if several:
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
     else:
         Path("/proc/self/setgroups").write_text("deny")  # or the kernel refuses the group map of an unprivileged user
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
-    if pids or maps_several_ids:
+    if pids or several:
         with contextlib.suppress(OSError):  # no namespaces within this one: less of the kernel within reach
             Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    return maps_several_ids
+    return several
 
 
 def build_root(spec: dict[str, object]) -> None:
@@ -79,22 +78,22 @@ def build_root(spec: dict[str, object]) -> None:
     disk = int(spec["limits"]["disk"])  # type: ignore[index]
     _mount("none", "/", None, REC | PRIVATE)  # nothing mounted from here on shows outside
     _mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
-    for folder in (OLD_ROOT, NEW_ROOT):
+    for folder in (OLD, NEW):
         os.mkdir("/tmp" + folder)  # noqa: PTH102
-    _pivot("/tmp", "/tmp" + OLD_ROOT)
+    _pivot("/tmp", "/tmp" + OLD)
     os.chdir("/")
-    _mount("tmpfs", NEW_ROOT, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
+    _mount("tmpfs", NEW, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
     for folder in ("/tmp", "/proc", "/dev"):
-        os.mkdir(NEW_ROOT + folder)  # noqa: PTH102
-    _mount("tmpfs", NEW_ROOT + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
+        os.mkdir(NEW + folder)  # noqa: PTH102
+    _mount("tmpfs", NEW + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
     # files are bounded too: empty ones take memory of the kernel that the size does not count
     _bind_files(spec)
     with contextlib.suppress(OSError):  # where a container masks parts of /proc the kernel refuses a fresh one
-        _mount("proc", NEW_ROOT + "/proc", "proc", NOSUID | NODEV | NOEXEC)
-    _call("umount2", OLD_ROOT.encode(), UNMOUNT_DETACH)
-    os.chdir(NEW_ROOT)
+        _mount("proc", NEW + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    _call("umount2", OLD.encode(), DETACH)
+    os.chdir(NEW)
     _pivot(".", ".")  # pivot_root(2): with both the same, the old root lies over the new one and is unmounted at once
-    _call("umount2", b".", UNMOUNT_DETACH)
+    _call("umount2", b".", DETACH)
     os.chdir("/")
     _mount("none", "/", None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
     _call("sethostname", b"sandbox", 7)
@@ -137,37 +136,37 @@ def _bind_files(spec: dict[str, object]) -> None:
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     for path in binds:
-        target = Path(NEW_ROOT + path)
-        if Path(OLD_ROOT + path).is_dir():
+        target = Path(NEW + path)
+        if Path(OLD + path).is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch()
-        _mount(OLD_ROOT + path, NEW_ROOT + path, None, BIND | REC)
-        for mount in _mounts_under(NEW_ROOT + path):
-            _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept_mount_flags(mount))
+        _mount(OLD + path, NEW + path, None, BIND | REC)
+    for mount in _mounts_under([NEW + path for path in binds]):
+        _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept(mount))
     for device in DEVICES:
-        Path(f"{NEW_ROOT}/dev/{device}").touch()
-        _mount(f"{OLD_ROOT}/dev/{device}", f"{NEW_ROOT}/dev/{device}", None, BIND)
+        Path(f"{NEW}/dev/{device}").touch()
+        _mount(f"{OLD}/dev/{device}", f"{NEW}/dev/{device}", None, BIND)
     for link, to in links.items():
-        os.symlink(to, NEW_ROOT + link)  # noqa: PTH211
+        os.symlink(to, NEW + link)  # noqa: PTH211
 
 
-def _mounts_under(path: str) -> list[str]:
-    """The mount at the path and those below it: a recursive bind takes them all, a remount only the first."""
+def _mounts_under(paths: list[str]) -> list[str]:
+    """The mounts at the paths and those below them: a recursive bind takes them all, a remount only the first."""
     mounts = []
-    for line in Path(f"{OLD_ROOT}/proc/self/mountinfo").read_text().splitlines():
+    for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
         mount = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
         for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
             mount = mount.replace(code, sign)
-        if mount == path or mount.startswith(path + "/"):
+        if any(mount == path or mount.startswith(path + "/") for path in paths):
             mounts.append(mount)
     return mounts
 
 
-def _kept_mount_flags(path: str) -> int:
+def _kept(path: str) -> int:
     flags = os.statvfs(path).f_flag
-    return sum(flag for known, flag in KEPT_MOUNT_FLAGS.items() if flags & known) | NOSUID
+    return sum(flag for known, flag in KEPT.items() if flags & known) | NOSUID
 
 
 def _unshare(flags: int) -> None:
@@ -186,8 +185,8 @@ def _call(name: str, *arguments: object) -> None:
     """A call of libc that returns 0, or an OSError that says which call was refused and on what."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         number = ctypes.get_errno()
-        target_text = next((f" {part.decode()}" for part in reversed(arguments[:2]) if isinstance(part, bytes)), "")
-        raise OSError(number, os.strerror(number), f"{name}{target_text}")
+        on = next((f" {part.decode()}" for part in reversed(arguments[:2]) if isinstance(part, bytes)), "")
+        raise OSError(number, os.strerror(number), f"{name}{on}")
 
 
 # Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
@@ -198,7 +197,8 @@ TMPFS_SIZE_SINCE = (0, 8)  # from this version on --tmpfs takes a size; before i
 
 def bubblewrap_version(program: str) -> tuple[int, int] | None:
     """Version of a bwrap program, or None when it does not say."""
-    import subprocess  # the launcher, which starts for every sandbox, does without it
+    import re  # the launcher does without these
+    import subprocess
 
     try:
         printed = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout

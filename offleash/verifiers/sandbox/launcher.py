@@ -1,108 +1,167 @@
-"""Started by run.py in a fresh Python: builds the isolation, starts the command in it, and ends all of it.
+"""A small warm process that builds a fresh sandbox for every command it is sent, runs the command, and ends all of it.
 
-run.py (our process) -> launcher.py (outside of the sandbox) -> supervisor.py (process 1 inside) -> the command. The
-launcher is a process of its own because one with threads, such as a notebook, may not enter a user namespace.
+    run.py (our process) -> launcher.py (outside of the sandboxes, one per pool)
+                              --fork--> one per command --fork--> supervisor.py (process 1 inside) -> the command
 
-It holds one end of a lifeline, a pipe that nobody writes to. When the other end closes, because the parent closed it or
-has died, everything it started is killed. Standard library only: it must start in milliseconds.
+It is a process of its own because one with threads, such as a notebook, may not enter a user namespace; and it stays,
+because starting Python costs several times what a fork and a sandbox cost. Modules of ours that run inside are imported
+here once. Nothing that belongs to a case is ever sent here: programs and tests go through pipes into the sandbox.
+
+For every command it gets the ends of pipes, among them a lifeline that nobody writes to. When the other end closes,
+because the parent closed it or has died, everything that was started for the command is killed. Standard library only.
 """
 
 import contextlib
+import gc
 import json
 import os
 import select
 import signal
+import socket
+import struct
 import sys
+from importlib import import_module
 
-from offleash.verifiers.sandbox.limits import NO_NEW_PRIVILEGES, PDEATHSIG, SUBREAPER, prctl, processes
-from offleash.verifiers.sandbox.supervisor import exec_command, supervise
+from offleash.verifiers.sandbox.isolation import bubblewrap_command, build_root, enter_user_namespace
+from offleash.verifiers.sandbox.limits import (
+    NO_NEW_PRIVILEGES,
+    PDEATHSIG,
+    SUBREAPER,
+    prctl,
+    processes,
+)
+from offleash.verifiers.sandbox.supervisor import TIME, become, supervise
 
-CANNOT_ISOLATE = 125  # exit code: the isolation could not be built; the reason is on the standard error
+CANNOT = 125  # exit code: the isolation could not be built; the reason is on the standard error
+LARGEST_REQUEST = 1 << 17
+FIRST = 100  # descriptors of a request are moved here and above, out of the way of their places
+DESCRIPTORS = 16  # of one request, at most
+PID = struct.Struct("=i")
 
 
 def main(arguments: list[str]) -> None:
-    """Run a specification (see sandbox.specification) and exit with the supervisor's code."""
-    spec = json.loads(arguments[0])
+    """Serve requests from a socket until its other end closes: its descriptor, then the modules to import."""
+    requests = socket.socket(fileno=int(arguments[0]))
+    for module in arguments[1:]:
+        import_module(module)
+    gc.freeze()  # what is shared with every fork stays shared: no collector writes into it
+    signal.signal(signal.SIGCHLD, _reap)
+    while True:
+        request, fds, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, DESCRIPTORS)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            requests.close()
+            _run(json.loads(request), fds)
+        for fd in fds:
+            os.close(fd)
+
+
+def _reap(*_: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _run(spec: dict[str, object], fds: list[int]) -> None:
+    """Run one command; its exit code, or the broken limit's, goes to the descriptor `status`. Never returns.
+
+    The descriptors: lifeline, status, standard input, output and error, and what the command gets as 3, 4, ...
+    """
+    os.setsid()
+    os.write(fds[1], PID.pack(os.getpid()))
+    fds = [os.dup2(fd, FIRST + place, inheritable=False) for place, fd in enumerate(fds)]
+    lifeline, status, *given = fds
+    for place, fd in enumerate(given):
+        os.dup2(fd, place)
+    os.closerange(len(given), FIRST)
+    os.closerange(FIRST + 2, FIRST + DESCRIPTORS)
     prctl(SUBREAPER, 1)  # what it starts comes back to it when orphaned, however often it forked
     folder = None
+    code = CANNOT
     try:
         if spec["route"] == "namespaces":
-            child = _in_namespaces(spec)
+            child = _in_namespaces(spec, fds[:2])
         elif spec["route"] == "bwrap":
-            child = _in_bubblewrap(spec)
+            child = _in_bubblewrap(spec, fds[:2])
         else:
             import shutil
             import tempfile
 
-            folder = tempfile.mkdtemp(prefix="offleash-")
-            child = _trusted(spec, folder)
+            folder = tempfile.mkdtemp(prefix="offleash-", dir=str(spec["folder"]))
+            child = _trusted(spec, folder, fds[:2])
     except OSError as error:
-        _refuse(error)
-    code = _wait_for_child(child, spec["lifeline"])
+        _explain(error)
+    else:
+        os.closerange(3, len(given))
+        code = _until_its_end(child, lifeline)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-    os._exit(code)
+    with contextlib.suppress(OSError):  # nobody wants to know any more
+        os.write(status, bytes([code]))
+    os._exit(0)
 
 
-def _in_namespaces(spec: dict[str, object]) -> int:
+def _in_namespaces(spec: dict[str, object], ours: list[int]) -> int:
     """Build the isolation by system calls; the child is process 1 of its namespace and becomes the supervisor."""
-    from offleash.verifiers.sandbox.isolation import build_root, enter_user_namespace
-
     enter_user_namespace(as_owner=bool(spec["as_owner"]))
     child = os.fork()
     if child == 0:
-        os.close(_lifeline(spec))  # held by the launcher alone: a copy inside could be read, or kept open
-        prctl(PDEATHSIG, signal.SIGKILL)
+        _become_child(ours)
         try:
             build_root(spec)
         except OSError as error:
-            _refuse(error)
+            _explain(error)
+            os._exit(CANNOT)
         supervise(spec)
     return child
 
 
-def _in_bubblewrap(spec: dict[str, object]) -> int:
+def _in_bubblewrap(spec: dict[str, object], ours: list[int]) -> int:
     """Have bwrap build the isolation; it starts the supervisor, also as process 1."""
-    from offleash.verifiers.sandbox.isolation import bubblewrap_command
-
-    maps_several_ids = False
+    several = False
     if os.geteuid() == 0 and not spec["as_owner"]:
-        from offleash.verifiers.sandbox.isolation import enter_user_namespace
-
         # root is not bound in its number of processes: a namespace that also knows nobody lets the command be nobody
-        maps_several_ids = enter_user_namespace(pids=False)
+        several = enter_user_namespace(pids=False)
     child = os.fork()
     if child == 0:
-        os.close(_lifeline(spec))
-        prctl(PDEATHSIG, signal.SIGKILL)
-        command = bubblewrap_command(spec, maps_several_ids)
+        _become_child(ours)
+        command = bubblewrap_command(spec, several)
         try:
             os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
         except OSError as error:
-            _refuse(error)
+            _explain(error)
+            os._exit(CANNOT)
     return child
 
 
-def _trusted(spec: dict[str, object], folder: str) -> int:
+def _trusted(spec: dict[str, object], folder: str, ours: list[int]) -> int:
     """No isolation (--trust-code): the command under limits, in a scratch folder, and no supervisor."""
     child = os.fork()
     if child == 0:
-        os.close(_lifeline(spec))
-        prctl(PDEATHSIG, signal.SIGKILL)
+        _become_child(ours)
         prctl(NO_NEW_PRIVILEGES, 1)
-        exec_command(spec, folder)
+        become(spec, folder)
     return child
 
 
-def _wait_for_child(child: int, lifeline: int) -> int:
+def _become_child(ours: list[int]) -> None:
+    """Close what the launcher alone holds: a copy inside could be read, written or kept open. End with the launcher."""
+    for fd in ours:
+        os.close(fd)
+    prctl(PDEATHSIG, signal.SIGKILL)
+
+
+def _until_its_end(child: int, lifeline: int) -> int:
     """Wait for the child's end or the lifeline's, then for the end of all the rest; the child's exit code."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the ends of the pipes belong to the command alone
         os.dup2(null, standard)
     # no thread waits on the lifeline: one that has left its process namespace may not start threads
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_write, False)
-    signal.set_wakeup_fd(wake_write)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
         # before waiting: a child that ended between two looks has already raised its SIGCHLD
@@ -110,12 +169,14 @@ def _wait_for_child(child: int, lifeline: int) -> int:
         if pid == child:
             _kill_the_rest(child)
             code = os.waitstatus_to_exitcode(status)
+            if code == -signal.SIGXCPU:
+                return TIME
             return code if code >= 0 else 0  # killed by a signal: the command's affair, not a broken limit
         if pid:
             continue
-        ready, _, _ = select.select([lifeline, wake_read], [], [])
-        if wake_read in ready:
-            os.read(wake_read, 4096)
+        ready, _, _ = select.select([lifeline, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
         if lifeline in ready:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
@@ -133,20 +194,19 @@ def _kill_the_rest(child: int) -> None:
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     own = os.getpid()
-    while orphans := [pid for pid, parent in processes().items() if parent == own]:
-        for pid in orphans:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+    while True:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return  # the usual case: nothing is left, and /proc need not be searched
+        for pid in [pid for pid, parent in processes().items() if parent == own]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
-def _lifeline(spec: dict[str, object]) -> int:
-    return int(str(spec["lifeline"]))
-
-
-def _refuse(error: OSError) -> None:
+def _explain(error: OSError) -> None:
     sys.stderr.write(f"{error.filename or 'the sandbox'}: {error.strerror} (errno {error.errno})\n")
     sys.stderr.flush()
-    os._exit(CANNOT_ISOLATE)

@@ -1,4 +1,7 @@
-"""Limits that a process sets on itself before it runs untrusted code; prctl and /proc. Standard library only."""
+"""Limits that a process sets on itself before it runs untrusted code; prctl, seccomp and /proc.
+
+Standard library only.
+"""
 
 import contextlib
 import os
@@ -6,8 +9,29 @@ import resource
 import signal
 import sys
 
-PDEATHSIG, DUMPABLE, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 36, 38  # prctl(2)
+PDEATHSIG, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 22, 36, 38  # prctl(2)
 LINUX = sys.platform == "linux"
+TICK = os.sysconf("SC_CLK_TCK")  # of the times in /proc/*/stat, per second
+# System calls that a sandboxed process is refused, by machine: (AUDIT_ARCH, numbers). They hold memory that no limit of
+# a process counts (memfd_create, memfd_secret, shmget, shmat, msgget, semget, mq_open, keyrings, io_uring), reach into
+# other processes (ptrace, process_vm_*, pidfd_getfd, kcmp), or open parts of the kernel that no program needs
+# (bpf, perf_event_open, userfaultfd, namespaces and mounts).
+REFUSED_CALLS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "x86_64": (
+        0xC000003E,
+        (
+            *(319, 447, 29, 30, 68, 64, 240, 248, 249, 250, 425, 101, 310, 311, 438, 312, 321, 298, 323, 272, 308),
+            *(165, 155, 304, 428, 429, 430, 442),
+        ),
+    ),
+    "aarch64": (
+        0xC00000B7,
+        (
+            *(279, 447, 194, 196, 186, 190, 180, 217, 218, 219, 425, 117, 270, 271, 438, 272, 280, 241, 282, 97, 268),
+            *(40, 41, 265, 428, 429, 430, 442),
+        ),
+    ),
+}
 
 
 def prctl(option: int, value: int) -> None:
@@ -18,7 +42,7 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def limit_resource(what: int, most: int) -> None:
+def bound(what: int, most: int) -> None:
     """Lower one limit of this process, soft and hard; never above what it may have; nothing where that is refused."""
     with contextlib.suppress(ValueError, OSError):  # macOS knows RLIMIT_AS and refuses it
         _, hard = resource.getrlimit(what)
@@ -26,27 +50,82 @@ def limit_resource(what: int, most: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def limit_memory(most: int) -> None:
+def bound_memory(most: int) -> None:
     """Limit the address space, and write no core files: each would be as large as the process."""
-    limit_resource(resource.RLIMIT_AS, most)
-    limit_resource(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_AS, most)
+    bound(resource.RLIMIT_CORE, 0)
 
 
-def limit_cpu(seconds: float) -> None:
+def refuse_calls() -> None:
+    """Refuse REFUSED_CALLS to this process and all it starts, for good (seccomp(2)); needs NO_NEW_PRIVILEGES.
+
+    The filter also refuses every call of a foreign architecture: 32-bit numbers would pass by the list.
+    """
+    known = REFUSED_CALLS.get(os.uname().machine) if LINUX else None
+    if known is None:
+        return
+    import ctypes
+    import struct
+
+    architecture, numbers = known
+    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
+    allow, refuse = 0x7FFF0000, 0x00050000 | 38  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO with ENOSYS
+    last = len(numbers) + 1  # jumps are counted from the next instruction; the last one is the refusal
+    lines = [(load, 0, 0, 4), (equal, 0, last + 2, architecture), (load, 0, 0, 0), (at_least, last, 0, 1 << 30)]
+    lines += [(equal, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
+    lines += [(answer, 0, 0, allow), (answer, 0, 0, refuse)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+    program = struct.pack("HxxxxxxP", len(lines), ctypes.addressof(code))  # struct sock_fprog
+    if ctypes.CDLL(None, use_errno=True).prctl(SECCOMP, 2, ctypes.create_string_buffer(program), 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "seccomp")
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of processor time that a process and the children it has waited for have used; 0 when it is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return _ticks(pid)[1] / TICK
+    return 0.0
+
+
+def family_time(root: int) -> float:
+    """The same for a process and all its descendants.
+
+    Not counted is what a process used that ended without being waited for, because its parent ignores SIGCHLD: such a
+    program meets the limit of wall-clock time instead.
+    """
+    parents, ticks = {}, {}
+    for name in _numbers("/proc"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parents[int(name)], ticks[int(name)] = _ticks(int(name))
+    family, members = set(), {root} & set(ticks)
+    while members:
+        family |= members
+        members = {pid for pid, parent in parents.items() if parent in family} - family
+    return sum(ticks[pid] for pid in family) / TICK
+
+
+def _ticks(pid: int) -> tuple[int, int]:
+    """Parent and processor time of a process, the latter with that of waited-for children (proc(5))."""
+    fields = content(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return int(fields[1]), sum(map(int, fields[11:15]))
+
+
+def bound_processor(seconds: float) -> None:
     """Seconds of processor time from now on: the kernel ends what a parent can no longer end."""
     with contextlib.suppress(ValueError, OSError):
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        # two seconds above the wall-clock limit, so that the parent's own limit acts first and names the reason
+        # two seconds above the parent's own limit, so that that one acts first and names the reason
         soft = int(used.ru_utime + used.ru_stime + seconds) + 2
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def limit_processes(most: int, in_user_namespace: bool) -> None:
+def bound_processes(most: int, in_user_namespace: bool) -> None:
     """Processes and threads of this user; it does not bind root (setrlimit(2))."""
     if not (in_user_namespace and _counted_by_namespace()):
         most += _tasks_of(os.getuid())  # counted over the whole system: those that run already are in the count
-    limit_resource(resource.RLIMIT_NPROC, most)
+    bound(resource.RLIMIT_NPROC, most)
 
 
 def reap(child: int, alone: bool) -> int:

@@ -5,8 +5,8 @@ import os
 import struct
 from collections.abc import Callable
 
-LENGTH_PREFIX = struct.Struct(">Q")
-MAX_MESSAGE_BYTES = 256 << 20  # a length beyond this is garbage, not a message
+LENGTH = struct.Struct(">Q")
+LARGEST = 256 << 20  # a length beyond this is garbage, not a message
 
 
 class GarbledError(Exception):
@@ -17,20 +17,20 @@ def packed(message: object) -> bytes:
     """A message as bytes; TypeError, ValueError or RecursionError when it is no JSON."""
     # surrogatepass, not \u escapes: two lone halves written as escapes would come back as one character
     body = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return LENGTH_PREFIX.pack(len(body)) + body
+    return LENGTH.pack(len(body)) + body
 
 
 def taken(inbox: bytearray) -> object | None:
     """The first whole message of the inbox, removed from it; None when there is none yet."""
-    if len(inbox) < LENGTH_PREFIX.size:
+    if len(inbox) < LENGTH.size:
         return None
-    (length,) = LENGTH_PREFIX.unpack_from(inbox)
-    if length > MAX_MESSAGE_BYTES:
+    (length,) = LENGTH.unpack_from(inbox)
+    if length > LARGEST:
         raise GarbledError(f"a message of {length} bytes")
-    if len(inbox) < LENGTH_PREFIX.size + length:
+    if len(inbox) < LENGTH.size + length:
         return None
-    body = bytes(inbox[LENGTH_PREFIX.size : LENGTH_PREFIX.size + length])
-    del inbox[: LENGTH_PREFIX.size + length]
+    body = bytes(inbox[LENGTH.size : LENGTH.size + length])
+    del inbox[: LENGTH.size + length]
     try:
         message: object = json.loads(body.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
@@ -42,15 +42,15 @@ def receive(fd: int) -> object | None:
     """The next message from a blocking file descriptor; None at its end."""
     read: Callable[[int, int], bytes] = os.read
     inbox = bytearray()
-    while len(inbox) < LENGTH_PREFIX.size:
-        if not (chunk := read(fd, LENGTH_PREFIX.size - len(inbox))):
+    while len(inbox) < LENGTH.size:
+        if not (chunk := read(fd, LENGTH.size - len(inbox))):
             return None
         inbox += chunk
-    (length,) = LENGTH_PREFIX.unpack_from(inbox)
-    if length > MAX_MESSAGE_BYTES:
+    (length,) = LENGTH.unpack_from(inbox)
+    if length > LARGEST:
         raise GarbledError(f"a message of {length} bytes")
-    while len(inbox) < LENGTH_PREFIX.size + length:
-        if not (chunk := read(fd, min(1 << 20, LENGTH_PREFIX.size + length - len(inbox)))):
+    while len(inbox) < LENGTH.size + length:
+        if not (chunk := read(fd, min(1 << 20, LENGTH.size + length - len(inbox)))):
             return None
         inbox += chunk
     return taken(inbox)

@@ -1,7 +1,8 @@
 """Judge cases where their verifier may run: in this process, in warm workers that can be killed, or each in a sandbox.
 
 No case can hang, crash or exhaust the caller: at its limit the worker is killed with all its children, the case is
-`failed` with the reason, and a new worker takes the next one. Workers are started by `subprocess`, never forked from
+`failed` with the reason, and a new worker takes the next one. Limits are of processor time: what a case gets does not
+depend on what else the machine does. Workers are started by `subprocess`, never forked from
 the caller, so that any thread, a notebook or a script without a main guard may judge; they end with the caller.
 """
 
@@ -11,19 +12,27 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.verifiers.sandbox.run import POLICY, ResourceLimits, SandboxPolicy, chosen_route
+from offleash.verifiers.sandbox.clock import PATIENCE
+from offleash.verifiers.sandbox.run import (
+    POLICY,
+    Launcher,
+    ResourceLimits,
+    SandboxPolicy,
+    chosen_route,
+)
 from offleash.verifiers.sandbox.worker import describe
 from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
-MAX_FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
+FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
 Key = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
 
 
@@ -41,7 +50,9 @@ class Pool:
         self._idle: dict[Key, list[VerifierWorker]] = {}
         self._lock = threading.Lock()
         self._closed = False
-        weakref.finalize(self, _end_all, self._idle)  # a pool that nobody closed; must not refer to self
+        self._launcher = Launcher()
+        # a pool that nobody closed; must not refer to self
+        weakref.finalize(self, _end_all, self._idle, self._launcher)
 
     def __enter__(self) -> "Pool":
         return self
@@ -53,32 +64,45 @@ class Pool:
         """End every worker."""
         with self._lock:
             self._closed = True
-            _end_all(self._idle)
+            _end_all(self._idle, self._launcher)
 
-    def judge(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
-        """The index of each case and its judgement, as they are decided: one for every case, in any order."""
+    def judge(
+        self, verifier: Verifier, cases: Sequence[Case], alone: float | None = None
+    ) -> Iterator[tuple[int, Judgement]]:
+        """Judge cases.
+
+        Args:
+            verifier: decides them.
+            cases: what to decide.
+            alone: one case at a time, and so many seconds on the clock for each of processor time: for those that a
+                busy machine gave none.
+
+        Returns:
+            The index of each case and its judgement, as they are decided: one for every case, in any order.
+        """
         assert not self._closed, "a closed pool judges nothing"
         assert verifier.isolation is not Isolation.REMOTE, "the pool does not run verifiers that query another model"
         if not cases:
             return iter(())
         if verifier.isolation is Isolation.HERE:
-            return self._judge_in_process(verifier, cases)
+            return self._here(verifier, cases)
         if verifier.isolation is Isolation.ALONE:
-            return self._judge_in_fresh_sandboxes(verifier, cases)
-        return self._judge_in_workers(verifier, cases)
+            return self._alone(verifier, cases, alone)
+        return self._warm(verifier, cases, alone)
 
-    def _judge_in_process(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In this process, one after the other."""
         module = _module(verifier)
         for index, case in enumerate(cases):
             yield index, _decided(module, case)
 
-    def _judge_in_fresh_sandboxes(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _alone(self, verifier: Verifier, cases: Sequence[Case], alone: float | None) -> Iterator[tuple[int, Judgement]]:
         """Each case in a sandbox of its own, which `decide` starts; threads, since they only wait for it."""
         module = _module(verifier)
         chosen_route(self._trust_code)  # an error now, not a failure of every case
-        limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory)
-        policy = SandboxPolicy(limits, self._trust_code, threading.Event())
+        patience, jobs = (alone, 1) if alone else (PATIENCE, self._jobs)
+        limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory, patience=patience)
+        policy = SandboxPolicy(limits, self._trust_code, threading.Event(), self._launcher)
 
         def judge_case(index: int) -> tuple[int, Judgement]:
             POLICY.set(policy)  # in the thread: context variables of the caller do not reach it
@@ -88,11 +112,11 @@ class Pool:
 
         todo = iter(range(len(cases)))
         running: set[Future[tuple[int, Judgement]]] = set()
-        with ThreadPoolExecutor(self._jobs, thread_name_prefix="offleash-verify") as threads:
+        with ThreadPoolExecutor(jobs, thread_name_prefix="offleash-verify") as threads:
             try:
                 while True:
                     # not all at once: a caller that stops early would have to wait for what is queued
-                    while len(running) < self._jobs and (index := next(todo, None)) is not None:
+                    while len(running) < jobs and (index := next(todo, None)) is not None:
                         running.add(threads.submit(judge_case, index))
                     if not running:
                         return
@@ -102,13 +126,15 @@ class Pool:
             finally:
                 policy.stopped.set()  # what still runs is ended, not waited for
 
-    def _judge_in_workers(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _warm(self, verifier: Verifier, cases: Sequence[Case], alone: float | None) -> Iterator[tuple[int, Judgement]]:
         """In workers that outlive the call, also when the caller stops reading in the middle."""
         with self._lock:
             waiting = self._idle.pop(_key(verifier), [])
         workers = [worker for worker in waiting if worker.alive]
         _end_all({_key(verifier): [worker for worker in waiting if worker not in workers]})
-        call = _JudgeCall(verifier, cases, self._jobs, self._trust_code, workers)
+        patience, jobs = (alone, 1) if alone else (PATIENCE, self._jobs)
+        start = partial(VerifierWorker, verifier, self._trust_code, self._launcher)
+        call = _JudgeCall(verifier, cases, jobs, patience, start, workers)
         try:
             yield from call.work()
         finally:
@@ -124,9 +150,15 @@ class _JudgeCall:
     """One call of `judge`: its workers and the cases that are left."""
 
     def __init__(
-        self, verifier: Verifier, cases: Sequence[Case], jobs: int, trust_code: bool, workers: list[VerifierWorker]
+        self,
+        verifier: Verifier,
+        cases: Sequence[Case],
+        jobs: int,
+        patience: float,
+        start: Callable[[], VerifierWorker],
+        workers: list[VerifierWorker],
     ) -> None:
-        self._verifier, self._cases, self._jobs, self._trust_code = verifier, cases, jobs, trust_code
+        self._verifier, self._cases, self._jobs, self._patience, self._start = verifier, cases, jobs, patience, start
         self._workers = workers
         self._false_starts = 0
         self._todo = deque(range(len(cases)))
@@ -158,7 +190,7 @@ class _JudgeCall:
         # one that has used half its time may have to be killed: its successor loads meanwhile
         wanted = min(self._jobs, len(self._todo) + len(self._busy())) + min(slow, len(self._todo))
         while len(self._workers) < wanted:
-            worker = VerifierWorker(self._verifier, self._trust_code)
+            worker = self._start()
             self._workers.append(worker)
             self._selector.register(worker.reads, selectors.EVENT_READ, worker)
         for worker in self._workers:
@@ -167,7 +199,7 @@ class _JudgeCall:
             if worker.state is State.IDLE:
                 index = self._todo.popleft()
                 try:
-                    worker.submit(index, self._cases[index])
+                    worker.submit(index, self._cases[index], self._patience)
                 except (TypeError, ValueError, RecursionError) as error:
                     yield index, Judgement(Verdict.FAILED, f"the case cannot be sent to a worker: {describe(error)}")
                 if worker.has_unsent:
@@ -178,9 +210,9 @@ class _JudgeCall:
         if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._workers):
             return
         now = time.monotonic()
-        wake_times = [worker.deadline for worker in self._workers]
-        wake_times += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
-        for key, event in self._selector.select(max(0.0, min(wake_times) - now)):
+        moments = [worker.deadline for worker in self._workers]
+        moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
+        for key, event in self._selector.select(max(0.0, min(moments) - now)):
             worker: VerifierWorker = key.data
             if worker.state is State.ENDED:
                 continue
@@ -202,7 +234,7 @@ class _JudgeCall:
             judgement = worker.read() if event == "read" else worker.time_out()
         except OffleashError:
             self._false_starts += 1
-            if worker.cannot_load or self._false_starts >= MAX_FALSE_STARTS:
+            if worker.cannot_load or self._false_starts >= FALSE_STARTS:
                 raise
             judgement = None
         if worker.state is State.ENDED:
@@ -239,7 +271,9 @@ def _key(verifier: Verifier) -> Key:
     return verifier.module, verifier.isolation, verifier.memory, verifier.seconds
 
 
-def _end_all(idle: dict[Key, list[VerifierWorker]]) -> None:
+def _end_all(idle: dict[Key, list[VerifierWorker]], launcher: Launcher | None = None) -> None:
     while idle:
         for worker in idle.popitem()[1]:
             worker.end()
+    if launcher is not None:
+        launcher.close()

@@ -1,18 +1,23 @@
 """Run a command without network, the user's files or environment, and under limits; or say what is missing for that.
 
-`bwrap` where it is installed and works, otherwise Linux namespaces directly (isolation.py). Inside there are: the
-system's programs and libraries and this Python, read-only; a small folder of its own, /tmp; a few devices; its own
-/proc. Not there: home and data folders, /etc (so no /etc/passwd), other processes, any network including the host's
+By Linux namespaces directly (isolation.py) where they are allowed, otherwise by `bwrap` where it works. Inside there
+are: the system's programs and libraries and this Python, read-only; a small folder of its own, /tmp; a few devices; its
+own /proc. Not there: home and data folders, /etc (so no /etc/passwd), other processes, any network including the host's
 loopback, and all environment variables of the caller.
 
-Limits: processor time, address space per process and memory of all together, number of processes, size of a file and
-of the folder, open files, output. Whatever happens, the command's processes end with `run`, or with this process.
+Limits: processor time of all processes together, address space per process and memory of all together, number of
+processes, size of a file and of the folder, open files, output. Time on the clock is limited too, but to end what waits
+forever: on a busy machine a command that did nothing wrong can reach it, so it says nothing about the command. Whatever
+happens, the command's processes end with `run`, or with this process.
 
 Not covered: a hole in the kernel itself; how much of the machine's time is used within the limits.
 """
 
+import contextlib
 import os
+import select
 import selectors
+import socket
 import subprocess
 import tempfile
 import threading
@@ -25,21 +30,86 @@ from functools import cache
 
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.launcher import CANNOT_ISOLATE
-from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PROCESSES
+from offleash.verifiers.sandbox.clock import PATIENCE, CaseClock, Exceeded
+from offleash.verifiers.sandbox.launcher import CANNOT, PID
+from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PRELOADED, PROCESSES, TIME
+
+# Modules that run inside a sandbox, imported by the launcher once for all.
+MODULES = (
+    "offleash.verifiers.program.runner",
+    "offleash.verifiers.program.calls",
+    "offleash.verifiers.program.assertions",
+)
 
 
 @dataclass(frozen=True)
 class ResourceLimits:
     """What a command may use."""
 
-    seconds: float = 9.0  # of wall clock, the start of the sandbox included
-    processor: int = 0  # seconds of one process; 0: no limit of its own
+    seconds: float = 9.0  # of processor time, all processes together; 0: no limit
     memory: int = 2 << 30  # bytes: address space of each process, and resident memory of all
     processes: int = 48  # and threads
     disk: int = 64 << 20  # bytes of its folder, and of a file
     output: int = 64 << 20  # bytes it may write to its standard output
     files: int = 256  # open at once
+    patience: float = PATIENCE  # seconds on the clock for each second of processor time
+
+
+class Launcher:
+    """The process that builds sandboxes (launcher.py): started with the first one, ended by `close` or with us.
+
+    Several threads may start sandboxes at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def submit(self, spec: str, fds: Sequence[int]) -> None:
+        """Have a sandbox built with these descriptors: see launcher._run."""
+        with self._lock:
+            for attempt in range(2):
+                if self._process is None or self._process.poll() is not None or attempt:
+                    self._start()
+                assert self._requests is not None
+                with contextlib.suppress(OSError):  # killed meanwhile: by another one
+                    socket.send_fds(self._requests, [spec.encode()], list(fds))
+                    return
+        raise OffleashError("The process that builds sandboxes ended at once. Run the command again.")
+
+    def close(self) -> None:
+        """End it; sandboxes that still run end with their own lifelines."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        self._end()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            self._requests.setsockopt(socket.SOL_SOCKET, buffer, 1 << 18)
+        with theirs:
+            self._process = subprocess.Popen(
+                interpreter.start_bare("offleash.verifiers.sandbox.launcher", str(theirs.fileno()), *MODULES),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=interpreter.environment(),
+                start_new_session=True,  # a Ctrl-C is ours to handle
+            )
+
+    def _end(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+        if self._process is not None:
+            self._process.wait()
+        self._requests, self._process = None, None
 
 
 @dataclass(frozen=True)
@@ -49,6 +119,7 @@ class SandboxPolicy:
     limits: ResourceLimits = ResourceLimits()
     trust_code: bool = False  # run without isolation where the machine offers none
     stopped: threading.Event = field(default_factory=threading.Event)
+    launcher: Launcher | None = None  # None: one is started for each command
 
 
 POLICY: ContextVar[SandboxPolicy] = ContextVar("policy", default=SandboxPolicy())  # noqa: B039  (frozen; nobody sets the default's event)
@@ -60,6 +131,7 @@ class ProcessEnd(StrEnum):
     DONE = "it ended by itself"
     STOPPED_BY_CALLER = "the caller had seen enough"
     TIME = "time limit"
+    WALL = "wall-clock limit"
     MEMORY = "memory limit"
     PROCESSES = "limit of processes"
     DISK = "limit of disk space"
@@ -74,9 +146,21 @@ class CompletedCommand:
     output: bytes
     errors: str  # the last of its standard error
     ended: ProcessEnd
+    limit: str = ""  # of time, in words, where one was exceeded
 
 
-END_BY_LIMIT = {MEMORY: ProcessEnd.MEMORY, PROCESSES: ProcessEnd.PROCESSES, DISK: ProcessEnd.DISK}
+BROKEN = {
+    MEMORY: ProcessEnd.MEMORY,
+    PROCESSES: ProcessEnd.PROCESSES,
+    DISK: ProcessEnd.DISK,
+    TIME: ProcessEnd.TIME,
+}
+
+
+def preloaded(module: str, *arguments: str) -> list[str]:
+    """The command that calls `main(arguments)` of one of MODULES, without the start of another Python."""
+    assert module in MODULES
+    return [PRELOADED, module, *arguments]
 
 
 def run(
@@ -87,6 +171,9 @@ def run(
     trust_code: bool = False,
     route: str | None = None,
     modules: Sequence[str] = (),
+    launcher: Launcher | None = None,
+    given: Sequence[int] = (),
+    beside: "Sequence[SandboxedProcess]" = (),
     watch: Callable[[bytes], bool] | None = None,
     stopped: threading.Event | None = None,
 ) -> CompletedCommand:
@@ -99,23 +186,33 @@ def run(
         trust_code: run without isolation where the machine offers none.
         route: `bwrap`, `namespaces` or `trusted`; None: the best that works here.
         modules: packages that the command imports beside the standard library and site-packages.
+        launcher: builds the sandbox; None: one is started for this command.
+        given: descriptors that the command gets as 3, 4, ... beside its standard ones; closed here once it has them.
+        beside: others that work with the command: it does not wait as long as they run.
         watch: gets the output as it comes, and ends the command by returning true.
         stopped: ends the command when it is set, from any thread.
 
     Returns:
         Its output, the last line of its standard error, and how it ended. A broken limit is no error.
     """
-    deadline = time.monotonic() + limits.seconds
-    with SandboxedProcess(command, limits, trust_code=trust_code, route=route, modules=modules) as isolated:
-        output, ended = _pump_streams(isolated, stdin, limits, deadline, watch, stopped)
-        if ended is ProcessEnd.DONE:
-            left = max(0.1, deadline - time.monotonic())
+    clock = CaseClock(limits.seconds, limits.patience)
+    with SandboxedProcess(
+        command, limits, trust_code=trust_code, route=route, modules=modules, launcher=launcher, given=given
+    ) as isolated:
+        output, ended, limit = _pump([isolated, *beside], stdin, limits, clock, watch, stopped)
+        while ended is ProcessEnd.DONE and isolated.code is None:
             # the supervisor says by its exit code which limit it enforced: the command itself was killed silently
-            ended = END_BY_LIMIT.get(isolated.wait(left), ProcessEnd.DONE)
+            ended = BROKEN.get(isolated.wait(max(0.0, clock.next_look - time.monotonic())), ProcessEnd.DONE)
+            if isolated.code is None and (exceeded := clock.look([isolated.pid])):
+                ended, limit = _time_end(exceeded), clock.reason(exceeded)
         isolated.end()
-        if isolated.process.returncode == CANNOT_ISOLATE:
+        if isolated.code == CANNOT:
             raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
-        return CompletedCommand(output, isolated.errors(), ended)
+        return CompletedCommand(output, isolated.errors(), ended, limit)
+
+
+def _time_end(exceeded: Exceeded) -> ProcessEnd:
+    return ProcessEnd.TIME if exceeded is Exceeded.PROCESSOR else ProcessEnd.WALL
 
 
 class SandboxedProcess:
@@ -129,31 +226,50 @@ class SandboxedProcess:
         trust_code: bool = False,
         route: str | None = None,
         modules: Sequence[str] = (),
+        launcher: Launcher | None = None,
+        pipes: tuple[int, int] | None = None,
+        given: Sequence[int] = (),
     ) -> None:
+        """Start it; `pipes` are its standard input and output where they do not lead here; see `run` for the rest.
+
+        `pipes` and `given` are closed here once the command has them.
+        """
         chosen = route or chosen_route(trust_code)
-        # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
-        # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
-        held, self._lifeline = os.pipe()
+        self.code: int | None = None  # exit code once it has ended; -1: nobody knows
+        self._pid = 0
+        self._own_launcher = Launcher() if launcher is None else None
         # A file, not a pipe: a command that writes gigabytes of errors must not block, and nobody reads it meanwhile.
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
-        spec = interpreter.specification(chosen, command, asdict(limits), held, modules)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `__exit__`)
+        theirs: list[int] = []
+        self._ours: list[int] = []
         try:
-            self.process = subprocess.Popen(
-                interpreter.bare_interpreter_command("offleash.verifiers.sandbox.launcher", spec),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                pass_fds=(held,),
-                env=interpreter.environment() if chosen != "trusted" else interpreter.trusted_environment(),
-                start_new_session=True,  # a Ctrl-C is ours to handle
-                bufsize=0,
-            )
+            # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
+            # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
+            held, self._lifeline = self._pipe(theirs, ours=1)
+            self._status, told = self._pipe(theirs, ours=0)
+            if pipes is None:
+                stdin, self.writes = self._pipe(theirs, ours=1)
+                self.reads, stdout = self._pipe(theirs, ours=0)
+                pipes = stdin, stdout
+            fds = [held, told, *pipes, self._errors.fileno(), *given]
+            spec = interpreter.specification(chosen, command, asdict(limits), modules)
+            (launcher or self._own_launcher).submit(spec, fds)  # type: ignore[union-attr]
         except BaseException:
-            os.close(self._lifeline)
+            self._close(*self._ours)
             self._errors.close()
+            if self._own_launcher is not None:
+                self._own_launcher.close()
             raise
         finally:
-            os.close(held)
+            for fd in {*theirs, *(pipes or ()), *given}:
+                os.close(fd)
+
+    def _pipe(self, theirs: list[int], ours: int) -> tuple[int, int]:
+        """A pipe, of which we keep one end."""
+        ends = os.pipe()
+        self._ours.append(ends[ours])
+        theirs.append(ends[1 - ours])
+        return ends
 
     def __enter__(self) -> "SandboxedProcess":
         return self
@@ -162,26 +278,46 @@ class SandboxedProcess:
         self.end()
         self._errors.close()
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.wait(0.0) == -1 and self.code is None
+
     def wait(self, seconds: float) -> int:
         """Its exit code; -1 when it still runs after that time."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return -1
+        if self.code is None and self.pid and select.select([self._status], [], [], seconds)[0]:
+            told = os.read(self._status, 1)
+            self.code = told[0] if told else -1  # the launcher's fork was killed: its children end with it
+        return -1 if self.code is None else self.code
+
+    @property
+    def pid(self) -> int:
+        """The process outside of the sandbox that all of it descends from."""
+        if not self._pid and self.code is None:
+            told = os.read(self._status, PID.size)  # the first that it does; written at once, so never a part of it
+            self._pid = PID.unpack(told)[0] if told else 0
+            self.code = None if told else -1
+        return self._pid
+
+    def close_input(self) -> None:
+        """Close its standard input."""
+        self._close(self.writes)
 
     def end(self) -> None:
         """End it and everything it started, and wait until that is so."""
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()  # its children end with it: PR_SET_PDEATHSIG
-            self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._close(self._lifeline)
+        if self._status in self._ours:
+            while self.code is None:
+                self.wait(60.0)
+        self._close(*self._ours)
+        if self._own_launcher is not None:
+            self._own_launcher.close()
+
+    def _close(self, *fds: int) -> None:
+        for fd in fds:
+            if fd in self._ours:
+                self._ours.remove(fd)
+                os.close(fd)
 
     def errors(self) -> str:
         """The last line of its standard error."""
@@ -202,14 +338,18 @@ def refusal(route: str) -> str:
         return "it is not installed"
     error = _trial(route)
     if error and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
-        interpreter.ROUTES_AS_OWNER.add(route)
+        interpreter.AS_OWNER.add(route)
         error = _trial(route)
     return error
 
 
 def chosen_route(trust_code: bool) -> str:
-    """bwrap, namespaces, or trusted; an error that says what is missing when code may not be trusted."""
-    for route in ("bwrap", "namespaces"):
+    """namespaces, bwrap, or trusted; an error that says what is missing when code may not be trusted.
+
+    Both isolate alike, and the same tests hold them to it. bwrap must start another Python for every sandbox, which
+    takes four times as long, so it is for machines that allow namespaces to it alone.
+    """
+    for route in ("namespaces", "bwrap"):
         if not refusal(route):
             return route
     if trust_code:
@@ -227,9 +367,9 @@ def protections(trust_code: bool = False) -> str:
     route = chosen_route(trust_code)
     if route == "trusted":
         return "limits of time, memory, file size and open files only: the code sees the network and the user's files"
-    tool = "bubblewrap" if route == "bwrap" else "Linux namespaces"
+    means = "bubblewrap" if route == "bwrap" else "Linux namespaces"
     return (
-        f"isolated by {tool}: no network, no user's files, no environment, no other processes; limits of time, "
+        f"isolated by {means}: no network, no user's files, no environment, no other processes; limits of time, "
         "memory, processes, disk, open files and output"
     )
 
@@ -245,46 +385,45 @@ def _trial(route: str) -> str:
     return "" if trial.output == b"ready\n" else trial.errors or f"a trial did not answer: {trial.ended}"
 
 
-def _pump_streams(
-    isolated: SandboxedProcess,
+def _pump(
+    group: "Sequence[SandboxedProcess]",
     stdin: bytes,
     limits: ResourceLimits,
-    deadline: float,
+    clock: CaseClock,
     watch: Callable[[bytes], bool] | None,
     stopped: threading.Event | None,
-) -> tuple[bytes, ProcessEnd]:
-    """Feed the input and collect the output, never blocking, until its end or a limit.
+) -> tuple[bytes, ProcessEnd, str]:
+    """Feed the first of the group and collect its output, never blocking, until its end or a limit.
 
     Both at once: a command that prints before it has read its input would otherwise wait for us, and we for it.
     """
-    source, sink = isolated.process.stdout, isolated.process.stdin
-    assert source is not None
-    assert sink is not None
+    isolated = group[0]
+    source, sink = isolated.reads, isolated.writes
     output, left = bytearray(), memoryview(stdin)
     with selectors.DefaultSelector() as ready:
         for pipe, event in ((source, selectors.EVENT_READ), (sink, selectors.EVENT_WRITE)):
-            os.set_blocking(pipe.fileno(), False)
+            os.set_blocking(pipe, False)
             ready.register(pipe, event)
         while True:
             if stopped is not None and stopped.is_set():
-                return bytes(output), ProcessEnd.STOPPED
-            if (time_left := deadline - time.monotonic()) <= 0:
-                return bytes(output), ProcessEnd.TIME
-            for key, _ in ready.select(min(time_left, 0.1)):  # a tenth of a second: how soon `stopped` is noticed
-                if key.fileobj is sink:
-                    left = _write_available(sink.fileno(), left)
+                return bytes(output), ProcessEnd.STOPPED, ""
+            if time.monotonic() >= clock.next_look and (exceeded := clock.look([each.pid for each in group])):
+                return bytes(output), _time_end(exceeded), clock.reason(exceeded)
+            for key, _ in ready.select(0.1):  # a tenth of a second: how soon `stopped` is noticed
+                if key.fd == sink:
+                    left = _write_available(sink, left)
                     if not left:
                         ready.unregister(sink)
-                        sink.close()
+                        isolated.close_input()
                     continue
-                chunk = os.read(source.fileno(), 1 << 16)
+                chunk = os.read(source, 1 << 16)
                 if not chunk:
-                    return bytes(output), ProcessEnd.DONE
+                    return bytes(output), ProcessEnd.DONE, ""
                 output += chunk
                 if watch is not None and watch(chunk):
-                    return bytes(output), ProcessEnd.STOPPED_BY_CALLER
+                    return bytes(output), ProcessEnd.STOPPED_BY_CALLER, ""
                 if len(output) > limits.output:
-                    return bytes(output[: limits.output]), ProcessEnd.OUTPUT
+                    return bytes(output[: limits.output]), ProcessEnd.OUTPUT, ""
 
 
 def _write_available(fd: int, left: memoryview) -> memoryview:

@@ -3,9 +3,10 @@
 Reached from launcher.py, directly or through bwrap. As process 1 of its namespace it cannot be signalled from inside,
 and when it ends the kernel ends all others with it. Standard library only.
 
-Limits are of two kinds. The kernel enforces those of a single process (`exec_command`: setrlimit), at once and always.
-What all processes hold together it does not bound without cgroups, which need rights we may not have: the supervisor
-adds it up every 50 ms (`_exceeded_limit`), so that a command can exceed these for that long.
+Limits are of two kinds. The kernel enforces those of a single process (`become`: setrlimit), at once and without fail.
+What all processes hold or use together it does not bound without cgroups, which need rights we may not have: the
+supervisor adds it up every 50 ms (`_broken`), so that a command can exceed these for that long. Memory that belongs to
+no process, such as a memfd, cannot be added up: the calls that make it are refused (limits.refuse_calls).
 """
 
 import contextlib
@@ -14,22 +15,26 @@ import os
 import resource
 import signal
 import sys
+from importlib import import_module
 
 from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
     NO_NEW_PRIVILEGES,
     PDEATHSIG,
+    bound,
+    bound_memory,
+    bound_processes,
     content,
-    limit_memory,
-    limit_processes,
-    limit_resource,
+    family_time,
     prctl,
     processes,
+    refuse_calls,
 )
 
-MEMORY, PROCESSES, DISK = 91, 92, 93  # exit codes: which limit was broken
+MEMORY, PROCESSES, DISK, TIME = 91, 92, 93, 94  # exit codes: which limit was broken
+PRELOADED = "preloaded"  # in place of a program: a module that the launcher has imported
 NOBODY = 65534
-CHECK_SECONDS = 0.05  # seconds between two looks at what all processes hold
+INTERVAL = 0.05  # seconds between two looks at what all processes hold
 PAGE = resource.getpagesize()
 
 
@@ -48,26 +53,28 @@ def supervise(spec: dict[str, object]) -> None:
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        exec_command(spec, "/tmp")
+        become(spec, "/tmp")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
         os.dup2(null, standard)
+    os.closerange(3, null)
     while _runs(child):
-        if exceeded := _exceeded_limit(spec):
-            os._exit(exceeded)
-        signal.sigtimedwait({signal.SIGCHLD}, CHECK_SECONDS)
+        if broken := _broken(spec):
+            os._exit(broken)
+        signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)
     os._exit(0)
 
 
-def exec_command(spec: dict[str, object], folder: str) -> None:
+def become(spec: dict[str, object], folder: str) -> None:
     """Turn this process into the command, with its limits and nothing else; never returns.
 
     The order matters: the user is changed while that is still allowed, then privileges are given up for good, and the
-    limit of memory comes last, because everything before it allocates.
+    limit of memory comes last, because everything before it allocates. A command that begins with the word PRELOADED
+    is a module of ours: its `main` is called without the start of another Python.
     """
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     command: list[str] = spec["command"]  # type: ignore[assignment]
-    environment: dict[str, str] = spec["environment"]  # type: ignore[assignment]
+    environment: dict[str, str] = spec["environment"] | {"HOME": folder, "TMPDIR": folder}  # type: ignore[operator]
     try:
         os.setsid()
         os.chdir(folder)
@@ -76,13 +83,20 @@ def exec_command(spec: dict[str, object], folder: str) -> None:
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
         prctl(NO_NEW_PRIVILEGES, 1)
-        limit_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
-        limit_resource(resource.RLIMIT_FSIZE, limits["disk"])
-        limit_resource(resource.RLIMIT_NOFILE, limits["files"])
-        if limits["processor"]:
-            limit_resource(resource.RLIMIT_CPU, limits["processor"])
-        limit_memory(limits["memory"])
-        os.execve(command[0], command, environment | {"HOME": folder, "TMPDIR": folder})
+        bound_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
+        bound(resource.RLIMIT_FSIZE, limits["disk"])
+        bound(resource.RLIMIT_NOFILE, limits["files"])
+        if limits["seconds"]:  # above the limit of all together, which says what happened
+            bound(resource.RLIMIT_CPU, int(limits["seconds"]) + 2)
+        if spec["route"] != "trusted":
+            refuse_calls()
+        bound_memory(limits["memory"])
+        if command[0] == PRELOADED:
+            os.environ.clear()
+            os.environ.update(environment)
+            import_module(command[1]).main(command[2:])
+            os._exit(0)
+        os.execve(command[0], command, environment)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error}\n")
         sys.stderr.flush()
@@ -99,7 +113,7 @@ def _runs(child: int) -> bool:
     return False
 
 
-def _exceeded_limit(spec: dict[str, object]) -> int:
+def _broken(spec: dict[str, object]) -> int:
     """The limit that all processes together have broken, or 0."""
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     pids = [pid for pid in processes() if pid != 1]
@@ -111,6 +125,8 @@ def _exceeded_limit(spec: dict[str, object]) -> int:
             held += int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
     if held > limits["memory"]:
         return MEMORY
+    if limits["seconds"] and family_time(1) - sum(os.times()[:2]) > limits["seconds"]:
+        return TIME
     with contextlib.suppress(OSError):
         disk = os.statvfs("/tmp")
         if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):

@@ -17,7 +17,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from offleash.verifiers.sandbox.limits import DUMPABLE, LINUX, limit_cpu, limit_memory, peak_memory, prctl, reap
+from offleash.verifiers.sandbox.clock import CaseClock, Exceeded
+from offleash.verifiers.sandbox.limits import (
+    DUMPABLE,
+    LINUX,
+    bound_memory,
+    bound_processor,
+    peak_memory,
+    prctl,
+    processor_time,
+    reap,
+)
 from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
 from offleash.verifiers.sandbox.supervisor import MEMORY
 from offleash.verifiers.verifier import Case, Judgement
@@ -33,16 +43,16 @@ def main(arguments: list[str]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    _exit_with_parent(lifeline, memory)
+    _tie(lifeline, memory)
     try:
         loaded = importlib.import_module(module)
         decide: Decide = loaded.decide
-        getattr(loaded, "warm", _no_warm_up)()  # where it is slow to begin: the first case's time is its own
+        getattr(loaded, "warm", _nothing)()  # where it is slow to begin: the first case's time is its own
     except BaseException as error:
         send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
     os.dup2(null, 2)  # only now: an import that fails explains itself on the standard error
-    limit_memory(memory)
+    bound_memory(memory)
     if fork_mode != "plain":
         prctl(DUMPABLE, 0)  # a fork cannot reach into this process
     send(replies, {"ready": True})
@@ -54,16 +64,16 @@ def main(arguments: list[str]) -> None:
             send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
 
 
-def _no_warm_up() -> None:
+def _nothing() -> None:
     """What a verifier does to get warm that starts at once."""
 
 
 def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[str, object]:
     """The verifier's judgement as a message; whatever it raises is a failure of the verifier, in words."""
-    started = time.monotonic()
+    started = time.process_time()
     reply: dict[str, object] = {"verdict": "failed", "reason": "", "score": None, "solution": None, "worn": False}
     try:
-        limit_cpu(float(str(request["seconds"])))
+        bound_processor(float(str(request["seconds"])))
         case = Case(
             str(request["answer"]),
             None if request["gold"] is None else str(request["gold"]),
@@ -79,7 +89,7 @@ def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[s
         reply["reason"] = "nested too deeply for the verifier"
     except BaseException as error:  # a verifier's crash says something about the verifier, not about the model
         reply["reason"] = describe(error)
-    return reply | {"seconds": time.monotonic() - started, "peak": peak_memory()}
+    return reply | {"seconds": time.process_time() - started, "peak": peak_memory()}
 
 
 def describe(error: BaseException) -> str:
@@ -103,34 +113,38 @@ def _in_a_fork(
         send(writing, judged(decide, request, memory))
         os._exit(0)
     os.close(writing)
-    seconds, started = float(str(request["seconds"])), time.monotonic()
-    reply, reason = _answer(reading, started + seconds)
+    seconds, patience = float(str(request["seconds"])), float(str(request["patience"]))
+    clock = CaseClock(seconds, patience)
+    reply, reason, retry = _answer(reading, child, clock)
     os.close(reading)
+    used = max(clock.used, processor_time(child))
     end = _end(reap(child, alone))
     if reply is None:
-        reason = reason.format(limit=f"time limit of {seconds:g} s", end=end)
-        reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None}
-    return reply | {"worn": False, "peak": 0, "seconds": min(seconds, time.monotonic() - started)}
+        reason = reason.format(end=end)
+        reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None, "retry": retry}
+    return reply | {"worn": False, "peak": 0, "seconds": min(seconds, used)}
 
 
-def _answer(reading: int, deadline: float) -> tuple[dict[str, object] | None, str]:
-    """The fork's message, or why there is none."""
+def _answer(reading: int, child: int, clock: CaseClock) -> tuple[dict[str, object] | None, str, bool]:
+    """The fork's message; or None, why there is none, and whether another try may bring one."""
     inbox = bytearray()
     while True:
-        if not select.select([reading], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            return None, "{limit}"
+        if not select.select([reading], [], [], max(0.0, clock.next_look - time.monotonic()))[0]:
+            if exceeded := clock.look([child]):
+                return None, clock.reason(exceeded), exceeded is not Exceeded.PROCESSOR
+            continue
         chunk = os.read(reading, 1 << 16)
         inbox += chunk
         try:
             message = taken(inbox)
         except GarbledError:
-            return None, "its process sent an unreadable reply"
+            return None, "its process sent an unreadable reply", False
         if isinstance(message, dict):
-            return message, ""
+            return message, "", False
         if message is not None or len(inbox) > LARGEST_REPLY:
-            return None, "its process sent an unreadable reply"
+            return None, "its process sent an unreadable reply", False
         if not chunk:
-            return None, "its process ended without a reply ({end})"
+            return None, "its process ended without a reply ({end})", False
 
 
 def _end(status: int) -> str:
@@ -138,12 +152,12 @@ def _end(status: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def _exit_with_parent(lifeline: int, memory: int) -> None:
+def _tie(lifeline: int, memory: int) -> None:
     """End this process when the other end of the lifeline closes: when the parent is gone, however it went."""
     if lifeline < 0:
         return
     if not LINUX:
-        threading.Thread(target=_watch_parent, args=(lifeline, memory), daemon=True).start()
+        threading.Thread(target=_watch, args=(lifeline, memory), daemon=True).start()
         return
     # SIGIO ends a process that does not expect it; unlike a thread it needs no turn at the interpreter, which one
     # long multiplication can hold for hours
@@ -153,7 +167,7 @@ def _exit_with_parent(lifeline: int, memory: int) -> None:
         sys.exit(1)
 
 
-def _watch_parent(lifeline: int, memory: int) -> None:
+def _watch(lifeline: int, memory: int) -> None:
     """Where there is no such signal and no limit of address space: look every tenth of a second."""
     while not select.select([lifeline], [], [], 0.1)[0]:
         if peak_memory() > memory:

@@ -2,6 +2,9 @@
 
 Used by pool.py. A worker runs in a sandbox, or outside of one but tied to this process. Nothing that comes from it is
 believed without a check: a worker that evaluates model-written text may have been taken over by it.
+
+A case is limited in processor time, so that a busy machine changes no verdict. One that reaches the much longer limit
+of time on the clock without having used its processor time is `failed` as well, but marked for another try.
 """
 
 import contextlib
@@ -15,16 +18,22 @@ from enum import Enum, auto
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.launcher import CANNOT_ISOLATE
+from offleash.verifiers.sandbox.clock import PATIENCE, CaseClock, Exceeded
+from offleash.verifiers.sandbox.launcher import CANNOT
+from offleash.verifiers.sandbox.limits import processor_time
 from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
-from offleash.verifiers.sandbox.run import END_BY_LIMIT, ResourceLimits, SandboxedProcess, chosen_route
+from offleash.verifiers.sandbox.run import (
+    BROKEN,
+    Launcher,
+    ResourceLimits,
+    SandboxedProcess,
+    chosen_route,
+)
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
-CASES_PER_WORKER = (
-    2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
-)
-GRACE_SECONDS = 0.5  # a sandboxed worker ends its own case at the limit; only if it does not, its parent ends it
+CASES = 2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
+GRACE = 5.0  # a sandboxed worker ends its own case at a limit; only if it does not, its parent ends it
 
 
 class State(Enum):
@@ -39,13 +48,16 @@ class State(Enum):
 class VerifierWorker:
     """One worker process of one verifier; all methods return at once, and the pool's selector says when to call."""
 
-    def __init__(self, verifier: Verifier, trust_code: bool) -> None:
+    def __init__(self, verifier: Verifier, trust_code: bool, launcher: Launcher | None = None) -> None:
         self.verifier = verifier
         self.state = State.STARTING
         self.since = time.monotonic()  # when the state began
         self.index = -1  # of the case it is busy with
         self.cannot_load = False  # its module cannot be loaded: another try will fail as well
         self._cases = 0
+        self._look = 0.0  # when to look next whether its case has used its time
+        self._patience = PATIENCE
+        self._clock = CaseClock(0.0, 0.0)  # of its case
         self._inbox = bytearray()
         self._outbox = memoryview(b"")
         self._held: SandboxedProcess | _TiedProcess
@@ -55,40 +67,40 @@ class VerifierWorker:
             command = interpreter.start(
                 "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", fork_mode
             )
-            limits = ResourceLimits(memory=verifier.memory)
-            self._held = SandboxedProcess(command, limits, route=route, modules=[verifier.module])
+            limits = ResourceLimits(seconds=0.0, memory=verifier.memory)  # time is limited by case
+            self._held = SandboxedProcess(command, limits, route=route, modules=[verifier.module], launcher=launcher)
         else:
             self._held = _TiedProcess(verifier)
-        process = self._held.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.writes, self.reads = process.stdin.fileno(), process.stdout.fileno()
+        self.writes, self.reads = self._held.writes, self._held.reads
         os.set_blocking(self.writes, False)
         os.set_blocking(self.reads, False)
 
     @property
     def deadline(self) -> float:
-        """When it will have taken too long for what it is doing."""
+        """When it may have taken too long for what it is doing."""
         if self.state is State.STARTING:
             return self.since + SECONDS_TO_START
-        grace = GRACE_SECONDS if self.verifier.isolation is Isolation.SANDBOX else 0.0
-        return self.since + self.verifier.seconds + grace if self.state is State.BUSY else float("inf")
+        return self._look if self.state is State.BUSY else float("inf")
 
     @property
     def alive(self) -> bool:
         """Whether its process runs; asked before an idle one is used again, as it may have been killed meanwhile."""
-        return self.state is not State.ENDED and self._held.process.poll() is None
+        return self.state is not State.ENDED and self._held.alive
 
     @property
     def has_unsent(self) -> bool:
         """Whether a part of the case did not fit into the pipe: `write` goes on when the pipe is ready."""
         return bool(self._outbox)
 
-    def submit(self, index: int, case: Case) -> None:
+    def submit(self, index: int, case: Case, patience: float = PATIENCE) -> None:
         """Give it a case; TypeError, ValueError or RecursionError when the case's details are no JSON."""
-        message = {"answer": case.answer, "gold": case.gold, "question": case.question, "details": dict(case.details)}
-        self._outbox = memoryview(packed(message | {"seconds": self.verifier.seconds}))
-        self.index, self.state, self.since = index, State.BUSY, time.monotonic()
+        message: dict[str, object] = {"answer": case.answer, "gold": case.gold, "question": case.question}
+        message["details"] = dict(case.details)
+        message |= {"seconds": self.verifier.seconds, "patience": patience}
+        self._outbox = memoryview(packed(message))
+        self.index, self.state, self.since, self._patience = index, State.BUSY, time.monotonic(), patience
+        self._clock = CaseClock(self.verifier.seconds, patience, used=processor_time(self._held.pid))
+        self._look = self._clock.next_look
         self._cases += 1
         self.write()
 
@@ -116,14 +128,26 @@ class VerifierWorker:
                 return self._lost(self._exit_reason())
 
     def time_out(self) -> Judgement | None:
-        """End it because it took too long; the judgement of its case."""
+        """End it if it took too long; the judgement of its case. None: it has time left, and a new `deadline`."""
         if self.state is State.STARTING:
             error = self._held.errors()
             self.end()
             raise OffleashError(
                 f"The verifier {self.verifier.name!r} did not start in {SECONDS_TO_START:g} s. {error}".strip()
             )
-        return self._lost(f"time limit of {self.verifier.seconds:g} s")
+        if self.verifier.isolation is Isolation.SANDBOX:
+            # it watches the time of its cases itself; this is for one that no longer does
+            limit = self.since + self.verifier.seconds * self._patience + GRACE
+            if time.monotonic() < limit:
+                self._look = limit
+                return None
+            exceeded: Exceeded | None = Exceeded.CLOCK
+        else:
+            exceeded = self._clock.look([self._held.pid])
+            self._look = self._clock.next_look
+        if exceeded is None:
+            return None
+        return self._lost(self._clock.reason(exceeded), retry=exceeded is not Exceeded.PROCESSOR)
 
     def end(self) -> None:
         """End the process and all it has started."""
@@ -146,38 +170,39 @@ class VerifierWorker:
         judgement = _judgement(message)
         if judgement is None:
             return self._lost("its process sent an unreadable reply")
-        if judgement.seconds > self.verifier.seconds:  # the caller looked late: the limit holds all the same
+        if judgement.seconds > self.verifier.seconds and not judgement.retry:
+            # nobody looked in time: the limit holds all the same
             judgement = self._failed(f"time limit of {self.verifier.seconds:g} s", judgement.seconds)
         peak = message.get("peak")
         self.state, self.since = State.IDLE, time.monotonic()
         # replaced before it is killed: at half its memory the next case could break the limit by no fault of its own.
         # Bytes left in the inbox belong to no case: the process has written more than one reply.
-        memory_grown = isinstance(peak, int) and peak > self.verifier.memory // 2
-        if message.get("worn") or memory_grown or self._cases >= CASES_PER_WORKER or self._inbox:
+        grown = isinstance(peak, int) and peak > self.verifier.memory // 2
+        if message.get("worn") or grown or self._cases >= CASES or self._inbox:
             self.end()
         return judgement
 
-    def _lost(self, reason: str) -> Judgement | None:
+    def _lost(self, reason: str, retry: bool = False) -> Judgement | None:
         """End the worker; its case fails, a worker that never started is an error."""
         busy, starting = self.state is State.BUSY, self.state is State.STARTING
         error, since = self._held.errors() if starting else "", self.since
         self.end()
         if starting:
             raise OffleashError(f"The verifier {self.verifier.name!r} could not start its worker: {error or reason}.")
-        return self._failed(reason, time.monotonic() - since) if busy else None
+        return self._failed(reason, time.monotonic() - since, retry) if busy else None
 
-    def _failed(self, reason: str, seconds: float) -> Judgement:
-        return Judgement(Verdict.FAILED, reason, seconds=min(seconds, self.verifier.seconds))
+    def _failed(self, reason: str, seconds: float, retry: bool = False) -> Judgement:
+        return Judgement(Verdict.FAILED, reason, seconds=min(seconds, self.verifier.seconds), retry=retry)
 
     def _exit_reason(self) -> str:
         """Why its process ended, from its exit code."""
         code = self._held.wait(2.0)
         memory = f"memory limit of {self.verifier.memory / 2**30:.3g} GiB"
-        if code == CANNOT_ISOLATE:
+        if code == CANNOT:
             return self._held.errors()
-        if code in END_BY_LIMIT:
-            return memory if END_BY_LIMIT[code].value == "memory limit" else str(END_BY_LIMIT[code].value)
-        if code == -signal.SIGXCPU:
+        if code in BROKEN:
+            return memory if BROKEN[code].value == "memory limit" else str(BROKEN[code].value)
+        if code == -signal.SIGXCPU:  # nobody looked in time
             return f"time limit of {self.verifier.seconds:g} s"
         return f"its process died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
@@ -192,7 +217,7 @@ class _TiedProcess:
         held, self._lifeline = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         try:
-            self.process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 interpreter.start(
                     "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), str(held), "plain"
                 ),
@@ -210,23 +235,34 @@ class _TiedProcess:
             raise
         finally:
             os.close(held)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.writes, self.reads = self._process.stdin.fileno(), self._process.stdout.fileno()
 
     def __exit__(self, *_: object) -> None:
         if self._lifeline < 0:
             return
         with contextlib.suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         os.close(self._lifeline)
         self._lifeline = -1
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
         self._errors.close()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def wait(self, seconds: float) -> int:
         try:
-            return self.process.wait(seconds)
+            return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return 0
 
@@ -240,7 +276,7 @@ class _TiedProcess:
 def _judgement(message: dict[str, object]) -> Judgement | None:
     """A judgement from a worker's message; None when it is none."""
     reason, score, solution = message.get("reason"), message.get("score"), message.get("solution")
-    seconds = message.get("seconds")
+    seconds, retry = message.get("seconds"), message.get("retry") is True
     try:
         verdict = Verdict(str(message.get("verdict")))
     except ValueError:
@@ -249,7 +285,9 @@ def _judgement(message: dict[str, object]) -> Judgement | None:
         return None
     if not isinstance(solution, str | None) or not isinstance(seconds, int | float):
         return None
-    return Judgement(verdict, reason, None if score is None else float(score), solution, float(seconds))
+    if retry and verdict is not Verdict.FAILED:
+        return None
+    return Judgement(verdict, reason, None if score is None else float(score), solution, float(seconds), retry)
 
 
 def _did_not_load(verifier: Verifier, message: dict[str, object]) -> OffleashError:

@@ -251,7 +251,11 @@ def test_reasoning_that_was_cut_off_stays_open() -> None:
 
 
 def test_a_choice_without_text_is_a_sample_of_its_finish() -> None:
-    for content, finish, expected in [(None, "content_filter", ""), (None, None, ""), ("\ud800x", "tool_calls", "?x")]:
+    for content, finish, expected in [
+        ("cut", "content_filter", "cut"),
+        (None, None, ""),
+        ("\ud800x", "tool_calls", "?x"),
+    ]:
         with serving(lambda call, c=content, f=finish: chat(c, finish=f)) as server:  # type: ignore[misc]
             (sample,) = drawn(opened(server), wanted(1)).samples
         assert (sample.text, sample.finish) == (expected, finish or "")

@@ -27,6 +27,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         trouble(500, "oh"), trouble(503, "x"), Answer(body=b"<html>"), Answer(body=b'{"choices": [{"mess'), good([]),
         good({"error": {"message": "upstream"}}), good({"choices": []}), good({"choices": [{"message": "?"}]}),
         Answer(body=b"[" * 100_000), chat("half", finish="abort"), Answer(body=b"x", headers={"Content-Length": "100"}),
+        chat(None, finish="content_filter"), chat("", finish="content_filter"),
     ],
 )  # fmt: skip
 def test_a_failure_that_may_pass_is_retried_and_then_the_error_of_that_problem(bad: Answer) -> None:
@@ -185,9 +186,10 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     assert "hunter2" not in str(error.value)
 
 
-def test_what_may_be_secret_in_an_address_is_not_kept_with_a_run() -> None:
+def test_what_may_be_secret_in_an_address_is_not_kept_with_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_CODE", "hunter2")
     with serving(World()) as server:
-        sampler = opened(server, model="/v1?code=hunter2#m")
+        sampler = opened(server, model="/v1?code=$MY_CODE#m")
         texts(drawn(sampler, wanted(2)))
     assert server.calls[0].path == "/v1/chat/completions?code=hunter2"
     assert sampler.about.model == f"{server.url}/v1#m"

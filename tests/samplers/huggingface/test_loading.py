@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,21 @@ def seeing_model(folder: Path) -> Path:
     )
     processor.save_pretrained(folder)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", b"\xff" * 64),
+        ("model.safetensors", (20).to_bytes(8, "little") + b"[" * 20),
+        ("tokenizer.json", b"{}"),
+        ("tokenizer.json", b"[" * 100_000),
+        ("tokenizer_config.json", b'{"a":' * 100_000),
+        ("config.json", b"[" * 100_000),
+    ],
+)
+def test_a_model_with_a_damaged_file_cannot_be_loaded(tmp_path: Path, folder: Path, file: str, content: bytes) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    assert (tmp_path / "model" / file).exists()
+    (tmp_path / "model" / file).write_bytes(content)
+    assert f"{tmp_path / 'model'} cannot be loaded: " in refusal(f"hf:{tmp_path / 'model'}")

@@ -234,3 +234,10 @@ for drawn in sampler.sample([Request(str(i), "hi", 0, 5, 0) for i in range(10000
         parent.send_signal(how)
         assert gone(group)
         parent.wait(20)
+
+
+def test_a_chat_template_that_fails_is_named_and_the_engine_can_be_used_on(opened: Opened) -> None:
+    sampler = opened(template="<PROMPT>")
+    with pytest.raises(OffleashError, match=r"chat template of the model fails \(KeyError: .*--raw"):
+        sampler.rendered_prompt("untemplatable")
+    assert sampler.rendered_prompt("hi") == "<hi>"

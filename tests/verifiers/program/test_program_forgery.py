@@ -1,12 +1,8 @@
 """No program passes its tests without computing the answers."""
 
-import contextlib
-from fractions import Fraction
-
 import pytest
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.program.unpickle import PLAIN_VALUES, plain
 from offleash.verifiers.sandbox import run
 from tests.verifiers.program.test_program import DETAILS, verdict
 
@@ -126,12 +122,3 @@ def test_a_program_cannot_choose_to_run_beside_its_tests_or_change_their_classes
     }
     assert verdict(asserts, program) is Verdict.WRONG
     assert verdict(check, program) is Verdict.WRONG
-
-
-def test_a_pickle_cannot_change_a_class_that_it_may_name() -> None:
-    body = b"(cfractions\nFraction\n(N}S'__eq__'\ncbuiltins\nstr\nstb0."
-    with contextlib.suppress(Exception):
-        plain(b"cfractions\nFraction\n(N}S'__eq__'\ncbuiltins\nstr\nstb.", PLAIN_VALUES)
-    with contextlib.suppress(Exception):
-        plain(body, PLAIN_VALUES)
-    assert not Fraction(1) == 2  # noqa: SIM201 - it is == that was to be changed

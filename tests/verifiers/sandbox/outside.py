@@ -3,6 +3,8 @@
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -63,3 +65,18 @@ def listening() -> Iterator[tuple[int, list[bytes]]]:
         stop.set()
         thread.join()
         server.close()
+
+
+@contextlib.contextmanager
+def crowded(others: int = 4) -> Iterator[None]:
+    """A busy machine: this process, all that it starts from here on, and that many busy processes on one core."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(others)]
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        for process in busy:
+            process.kill()
+            process.wait()

@@ -64,7 +64,7 @@ def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Is
     expected = {
         "hang": "time limit of 1 s",
         "multiply": "time limit of 1 s",
-        "sleep 100": "time limit of 1 s",
+        "sleep 100": "wall-clock limit: it waited for 1 s",
         "grab": "memory limit of 1 GiB",
         "recurse": "nested too deeply",
         "vanish 3": "exit code 3",
@@ -77,6 +77,7 @@ def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Is
     }
     for word, reason in expected.items():
         assert reason in actual[word].reason, (word, actual[word])
+        assert actual[word].retry is (word == "sleep 100")
 
 
 def test_a_verifier_that_raises_here_is_failed_for_its_case_alone(pool: Pool) -> None:
@@ -131,7 +132,7 @@ def test_a_sandboxed_case_leaves_nothing_for_the_next() -> None:
 
 def test_children_of_a_killed_worker_are_killed_with_it(pool: Pool) -> None:
     marker = uuid4().hex
-    (actual,) = judged(pool, troublesome(), [Case(f"child {marker}")])
+    (actual,) = judged(pool, troublesome(seconds=0.3), [Case(f"child {marker}")])
     assert actual.verdict is Verdict.FAILED
     assert gone(marker, 2.0)
 

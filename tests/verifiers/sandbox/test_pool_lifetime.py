@@ -14,7 +14,7 @@ from offleash.data.verdict import Verdict
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement
 from tests.places import ROOT
-from tests.verifiers.sandbox.outside import children, processes_with
+from tests.verifiers.sandbox.outside import children, crowded, processes_with
 from tests.verifiers.sandbox.test_pool import ISOLATIONS, judged, pool
 from tests.verifiers.troublesome import troublesome
 
@@ -49,7 +49,7 @@ def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
 
 
 def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offleash.verifiers.sandbox.worker_handle.CASES_PER_WORKER", 3)
+    monkeypatch.setattr("offleash.verifiers.sandbox.worker_handle.CASES", 3)
     with Pool(1) as pool:
         result = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
     assert result[-1].reason == "6"
@@ -66,12 +66,21 @@ def test_judging_can_be_given_up_half_way(pool: Pool) -> None:
 
 
 def test_the_limit_holds_when_the_caller_looks_late(pool: Pool) -> None:
-    answers = pool.judge(troublesome(seconds=1.0), [Case("a"), Case("sleep 2"), Case("sleep 0.3")])
+    answers = pool.judge(troublesome(seconds=0.5), [Case("a"), Case("burn 1"), Case("sleep 0.3")])
     actual = dict([next(answers)])
-    time.sleep(3.0)
+    time.sleep(2.0)
     actual |= dict(answers)
     assert actual[1].verdict is Verdict.FAILED
     assert actual[2].verdict is Verdict.WRONG
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_busy_machine_takes_no_time_from_a_case(pool: Pool, isolation: Isolation) -> None:
+    """Beside four busy processes a case takes five times its processor time on the clock."""
+    with crowded():
+        short, long = judged(pool, troublesome(isolation, seconds=1.0), [Case("burn 0.6"), Case("burn 3")])
+    assert short.verdict is Verdict.WRONG
+    assert long.reason == "time limit of 1 s"
 
 
 def test_two_threads_may_each_have_a_pool_and_one_pool_may_move_between_threads() -> None:

@@ -13,7 +13,7 @@ import pytest
 import offleash
 from offleash.verifiers.sandbox import interpreter
 from offleash.verifiers.sandbox.run import CompletedCommand, ProcessEnd, ResourceLimits, refusal, run
-from tests.verifiers.sandbox.outside import gone, listening
+from tests.verifiers.sandbox.outside import crowded, gone, listening
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
 
@@ -129,7 +129,29 @@ except OSError: print('alive and closed')
 
 def test_time_ends_it_even_when_it_ignores_signals(route: str) -> None:
     script = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
-    assert python(route, script, seconds=1.0).ended is ProcessEnd.TIME  # without it, this would not return
+    assert python(route, script, seconds=0.3).ended is ProcessEnd.WALL  # without it, this would not return
+    assert python(route, script.replace("time.sleep(1)", "pass"), seconds=0.3).ended is ProcessEnd.TIME
+
+
+def test_processor_time_of_all_processes_counts_together_even_of_those_that_ended(route: str) -> None:
+    script = """
+import os, time
+def burn(seconds):
+    while time.process_time() < seconds: pass
+while True:
+    if os.fork() == 0:
+        burn(0.2)
+        os._exit(0)
+    os.wait()
+"""
+    assert python(route, script, seconds=1.0).ended is ProcessEnd.TIME
+
+
+def test_a_busy_machine_takes_no_time_from_a_command(route: str) -> None:
+    script = "import time\nwhile time.process_time() < 1.0: pass\nprint('done')"
+    with crowded():
+        assert python(route, script, seconds=2.0).output == b"done\n"
+        assert python(route, script, seconds=0.5).ended is ProcessEnd.TIME
 
 
 def test_daemons_end_with_it(route: str) -> None:
@@ -158,14 +180,14 @@ if os.fork() == 0:
     os.execv('/bin/sh', ['sh', '-c', 'sleep 60; echo {marker}'])
 time.sleep(60)
 """
-    assert python(route, script, seconds=1.0).ended is ProcessEnd.TIME
+    assert python(route, script, seconds=0.5).ended is ProcessEnd.WALL
     assert gone(marker, 0.0)
 
 
 def test_a_fork_bomb_is_bounded_and_ends(route: str) -> None:
     marker = uuid4().hex
     script = f"# {marker}\nimport os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    assert python(route, script, seconds=3.0).ended in (ProcessEnd.TIME, ProcessEnd.PROCESSES)
+    assert python(route, script, seconds=2.0).ended in (ProcessEnd.TIME, ProcessEnd.PROCESSES)
     assert gone(marker, 0.0)
 
 
@@ -194,6 +216,26 @@ def test_memory_of_one_process_and_of_all_together_is_bounded(route: str) -> Non
     assert python(route, every, memory=1 << 29).ended is ProcessEnd.MEMORY
 
 
+@pytest.mark.parametrize(
+    "hold",
+    [
+        # each within the limit of a file's size
+        "for _ in range(25):\n    fd = os.memfd_create('x')\n    for _ in range(5): os.write(fd, bytes(1 << 23))",
+        "for _ in range(25):\n    fd = libc.syscall(319 if os.uname().machine == 'x86_64' else 279, b'x', 0)\n"
+        "    assert fd >= 0\n    for _ in range(5): os.write(fd, bytes(1 << 23))",
+        "for n in range(8):\n    i = libc.shmget(n + 1, ctypes.c_size_t(1 << 27), 0o1600)\n    assert i >= 0\n"
+        "    libc.shmat.restype = ctypes.c_void_p\n    p = libc.shmat(i, 0, 0)\n    ctypes.memset(p, 1, 1 << 27)\n"
+        "    libc.shmdt(ctypes.c_void_p(p))",
+        "for n in range(8):\n    i = libc.shmget(n + 1, ctypes.c_size_t(1 << 27), 0o1600)\n    assert i >= 0\n"
+        "    libc.shmat.restype = ctypes.c_void_p\n    ctypes.memset(libc.shmat(i, 0, 0), 1, 1 << 27)",
+        "for n in range(4000): assert libc.msgget(n + 1, 0o1600) >= 0",
+    ],
+)
+def test_memory_that_belongs_to_no_process_is_refused(route: str, hold: str) -> None:
+    script = f"import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n{hold}\nprint('held')"
+    assert python(route, script, memory=1 << 29).output == b""
+
+
 def test_disk_is_bounded(route: str) -> None:
     item = "f = open('big', 'wb')\ntry:\n    while True: f.write(bytes(1 << 20))\nexcept OSError: print('refused')"
     assert python(route, "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + item).output == b"refused\n"
@@ -216,7 +258,7 @@ def test_output_is_bounded(route: str) -> None:
 
 def test_errors_without_end_are_bounded_too(route: str) -> None:
     finished = python(route, "import os\nwhile True: os.write(2, b'y' * 10_000)", seconds=2.0)
-    assert finished.ended in (ProcessEnd.TIME, ProcessEnd.DONE)
+    assert finished.ended in (ProcessEnd.TIME, ProcessEnd.WALL, ProcessEnd.DONE)
     assert len(finished.errors) <= 4000
 
 

@@ -1,0 +1,88 @@
+"""What waits between samplers, judge and writer, counted in bytes: beyond a limit, samplers wait for the slowest.
+
+A chunk counts from the moment it is drawn until it is written and, where the draw stops early, judged. The bound holds
+whatever the load of the machine: it depends on bytes, not on how fast each part is.
+"""
+
+import sys
+import threading
+
+from offleash.samplers.sampler import Request, SampleChunk
+
+LIMIT = 96 << 20  # bytes of text: above a shard of the writer (64 MB), so that it can fill one
+
+
+class Backlog:
+    """The bytes of text that are drawn and not yet written and judged. Threads share it.
+
+    Samplers wait while the limit is reached, and any chunk passes as long as it is not, so one that is larger than the
+    limit passes too: at most the limit and a chunk are counted, beside the chunk that each sampler thread has in hand.
+    Writer and judge never wait here, which is why nothing can deadlock: all that counts is released in the end.
+    """
+
+    def __init__(self, holders: int = 1, limit: int | None = None) -> None:
+        """An empty backlog.
+
+        Args:
+            holders: who must release a chunk: the writer, and the judge where there is one.
+            limit: bytes; LIMIT where it is not given.
+        """
+        self._holders, self._limit = holders, LIMIT if limit is None else limit
+        self._chunks: dict[tuple[str, int], tuple[int, int]] = {}  # by place: bytes, and holders that have it
+        self._bytes = self._waiting = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are counted now."""
+        return self._bytes
+
+    def crowded_by(self, held: int) -> bool:
+        """Whether samplers wait and `held` bytes are a good part of the reason: then it is time to write them.
+
+        Where they are not, the judge is behind, and writing every chunk as it comes would leave thousands of shards.
+        """
+        return self._waiting > 0 and held >= self._limit // 4
+
+    def wait(self) -> None:
+        """Block while the limit is reached; not once the backlog is closed."""
+        with self._changed:
+            self._wait()
+
+    def add(self, drawn: SampleChunk) -> None:
+        """Count a chunk, after a wait where the limit is reached."""
+        with self._changed:
+            self._wait()
+            size = text_bytes(drawn)
+            self._chunks[drawn.request.problem, drawn.request.first] = (size, self._holders)
+            self._bytes += size
+
+    def release(self, request: Request) -> None:
+        """A holder is done with the chunk of a request."""
+        with self._changed:
+            place = (request.problem, request.first)
+            size, holders = self._chunks.pop(place)
+            if holders > 1:
+                self._chunks[place] = (size, holders - 1)
+                return
+            self._bytes -= size
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let all pass: the draw ends, and what is drawn is still to be written."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: self._closed or self._bytes < self._limit)
+        finally:
+            self._waiting -= 1
+
+
+def text_bytes(drawn: SampleChunk) -> int:
+    """Bytes that the texts of a chunk take in memory: Python stores a character in one, two or four."""
+    return sum(sys.getsizeof(sample.text) for sample in drawn.samples)

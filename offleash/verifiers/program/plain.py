@@ -1,0 +1,110 @@
+"""Plain values as JSON: all that the process of a program and the process of its tests ever exchange.
+
+Numbers, texts and lists stand for themselves; everything else is an object with one key, which names its kind. Reading
+builds values of the kinds listed here and of no others: no name is looked up, nothing is imported, no code of the
+sender's runs. Values that equal plain ones become plain when they are written: subclasses, named tuples, NumPy's
+scalars and arrays.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from types import GeneratorType
+from typing import Any, cast
+
+WIDE = 1 << 63  # integers beyond this travel in hexadecimal: reading and writing decimals takes quadratic time
+MOST_ELEMENTS = 2_000_000  # of an iterator
+# Values that tests only iterate over.
+ITERATORS: tuple[type, ...] = (
+    *(GeneratorType, map, filter, zip, enumerate, reversed, range(0).__iter__().__class__),
+    *(iter([]).__class__, iter(()).__class__, iter({}).__class__, iter("").__class__, iter(set()).__class__),
+    *({}.keys().__class__, {}.values().__class__, {}.items().__class__),
+)
+Other = Callable[[object], object]  # what to do with a value that is not plain
+
+
+class NotPlainError(TypeError):
+    """A value that only its own process knows."""
+
+
+def encoded(value: Any, other: Other | None = None) -> object:
+    """A value as JSON; `other` gives the content of the tag "ref" for what is not plain, otherwise NotPlainError."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or kind is float:
+        return value
+    if isinstance(value, int) and kind is not bool:
+        number = int(value)
+        return number if -WIDE < number < WIDE else {"int": hex(number)}
+    if isinstance(value, list):
+        return [encoded(item, other) for item in value]
+    if isinstance(value, str | float):
+        return str(value) if isinstance(value, str) else float(value)
+    for base, (tag, write, _) in KINDS.items():
+        if isinstance(value, base):
+            content = write(value)
+            return {tag: encoded(content, other) if tag in NESTED else content}
+    if isinstance(value, ITERATORS):
+        return {"iter": [encoded(item, other) for item in islice(cast(Iterable[object], value), MOST_ELEMENTS)]}
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return encoded(value.tolist(), other)
+    if other is not None:
+        return {"ref": other(value)}
+    raise NotPlainError(f"a value of type {kind.__name__}, which is not plain")
+
+
+def decoded(value: object, other: Other | None = None) -> Any:
+    """The value of JSON; ValueError where it is not what `encoded` writes."""
+    if isinstance(value, list):
+        return [decoded(item, other) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1:
+        raise ValueError("not a plain value")
+    ((tag, content),) = value.items()
+    if tag == "int":
+        return int(str(content), 16)
+    if tag == "iter" and isinstance(content, list):
+        return iter([decoded(item, other) for item in content])
+    if tag == "ref" and other is not None:
+        return other(content)
+    if tag not in BY_TAG:
+        raise ValueError("not a plain value")
+    return BY_TAG[tag](decoded(content, other) if tag in NESTED else content)
+
+
+def _pairs(value: dict[object, object]) -> list[list[object]]:
+    return [[key, item] for key, item in value.items()]
+
+
+# kind -> tag, how its content is written, how it is read; the order matters: a datetime is a date
+KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    tuple: ("tuple", list, tuple),
+    dict: ("dict", _pairs, dict),
+    set: ("set", list, set),
+    frozenset: ("frozenset", list, frozenset),
+    deque: ("deque", list, deque),
+    bytes: ("bytes", bytes.hex, bytes.fromhex),
+    bytearray: ("bytearray", bytearray.hex, bytearray.fromhex),
+    complex: ("complex", lambda value: [value.real, value.imag], lambda content: complex(*content)),
+    range: ("range", lambda value: [value.start, value.stop, value.step], lambda content: range(*content)),
+    Decimal: ("decimal", str, Decimal),
+    # not as text: reading "1e999999999" would take forever
+    Fraction: (
+        "fraction",
+        lambda value: [hex(value.numerator), hex(value.denominator)],
+        lambda content: Fraction(*(int(str(part), 16) for part in content)),
+    ),
+    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    timedelta: (
+        "timedelta",
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda content: timedelta(*content),
+    ),
+}
+NESTED = {"tuple", "dict", "set", "frozenset", "deque"}  # whose content holds values of any kind
+BY_TAG = {tag: read for tag, _, read in KINDS.values()}
