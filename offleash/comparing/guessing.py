@@ -41,7 +41,7 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally
     Args:
         pair: counts of both runs.
         answers_R: the answers of each run; None where a run keeps none.
-        counted: the aligned problems, whose gold answers the estimated floors need.
+        aligned: the aligned problems, whose gold answers the estimated floors need.
         question: its guess rate, if any, goes before the floors of the problems.
 
     Returns:

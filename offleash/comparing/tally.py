@@ -236,7 +236,7 @@ def _common_budget(
     Args:
         runs: the runs, for their names.
         matched: the problems they share.
-        have_PR: samples per problem and run; of a record that stopped early, its budget.
+        available_PR: samples per problem and run; of a record that stopped early, its budget.
         at: k as the user gives it; None: as many as every problem has.
 
     Returns:

@@ -97,7 +97,7 @@ def refuse_differences(path: Path, holds: str, pairs: Sequence[SettingDifference
     """Refuse to mix what a folder holds with something else.
 
     Args:
-        place: the folder or file.
+        path: the folder or file.
         holds: what is in it, such as "samples".
         pairs: the settings that differ; where there are none, nothing is refused.
         step: a sentence on what the user can do.

@@ -250,7 +250,7 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], copies: Se
     Args:
         problems: the problem of each text.
         texts: the entropy of each token of each text, in nats.
-        times: how often each text was drawn.
+        copies: how often each text was drawn.
 
     Returns:
         Tokens and summed entropy by problem, kind and bin: START and END count tokens from either end, TENTH is the

@@ -53,13 +53,13 @@ def dense_budgets(most: int, per_octave: int = 12) -> Integer:
 
     Args:
         most: the largest budget.
-        each_octave: budgets between a power of two and the next.
+        per_octave: budgets between a power of two and the next.
 
     Returns:
         The budgets, ascending.
 
     Example:
-        >>> dense_budgets(24, each_octave=2)
+        >>> dense_budgets(24, per_octave=2)
         array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 23,
                24])
     """
@@ -221,11 +221,11 @@ def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) 
 
     Args:
         sums: sums of the cells at dense budgets.
-        of_K: samples of the run after.
+        budget_K: samples of the run after.
         level: of the intervals.
 
     Returns:
-        One EquivalentBudget for each of `of_K`.
+        One EquivalentBudget for each of `budget_K`.
 
     Example:
         >>> pair = ol.tally_of_counts(8, [[4, 6], [2, 5], [1, 4]])

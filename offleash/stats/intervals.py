@@ -385,7 +385,7 @@ def effective(weight_P: ArrayLike) -> Float:
 
 
 def student(
-    ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: ArrayLike, sampled_from: int | None = None
+    ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: ArrayLike, resampled: int | None = None
 ) -> list[Interval]:
     """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
 
@@ -399,7 +399,7 @@ def student(
         value_Q: the values.
         value_BQ: the values in the replicates.
         problems: how many have a part in each value.
-        among: how many were resampled; default: the same.
+        resampled: how many were resampled; default: the same.
 
     Returns:
         Wider intervals about the same values.
@@ -414,7 +414,7 @@ def student(
 
     n_Q = np.broadcast_to(np.maximum(np.asarray(problems, dtype=np.float64), 2.0), value_Q.shape)
     tail = (1 + LEVEL) / 2
-    correction_Q = 1.0 if sampled_from is None else np.sqrt((n_Q * gamma_shape(sampled_from) + 1) / (n_Q - 1))
+    correction_Q = 1.0 if resampled is None else np.sqrt((n_Q * gamma_shape(resampled) + 1) / (n_Q - 1))
     t_factor_Q = stdtrit(n_Q - 1, tail) * correction_Q
     factor_Q = t_factor_Q / float(ndtri(tail))
     known_BQ = np.isfinite(value_BQ)
@@ -465,7 +465,7 @@ def ratios(
     numerator_BQ, denominator_BQ = np.split(sums_BQ, 2, axis=1)
     ratio_BQ = np.divide(numerator_BQ, denominator_BQ, out=np.full_like(numerator_BQ, np.nan), where=denominator_BQ > 0)
     plain = percentile_intervals(ratio_BQ, estimate_Q)
-    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, sampled_from=len(numerator_PQ))
+    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, resampled=len(numerator_PQ))
     return estimate_Q, [
         interval if problems_effective >= MIN_EFFECTIVE_PROBLEMS else NO_INTERVAL
         for interval, problems_effective in zip(wide, effective_Q, strict=True)

@@ -51,7 +51,7 @@ def points(
     Args:
         locations: model, decoding and folder of each run.
         runs: the runs in the same order.
-        counted: their tally, aligned; column r belongs to run r.
+        aligned: their tally, aligned; column r belongs to run r.
         k: the budget of `pass_k`; where more was drawn, the expectation over k of the samples.
     """
     tally, stratum_P = aligned.tally, strata(aligned.tally.benchmark_P)
