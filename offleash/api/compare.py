@@ -110,9 +110,9 @@ def compare(
       (12.6, 10.0)
       >>> page = result.save("report.html")
     """
-    from offleash.analyses.certificates.compare import certified_question, compare_certificates, named_certificates
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
+    from offleash.loading.arguments import named_certificates
     from offleash.loading.load import LoadOptions, load_options
     from offleash.results.comparison import ComparisonResult
 
@@ -130,6 +130,8 @@ def compare(
         inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
         runs = tuple(wide.inputs)
     if named_certificates(runs, rule, question):
+        from offleash.analyses.certificates.compare import certified_question, compare_certificates
+
         sample_options = {
             "--at": at is not None,
             "--per": per != "problem",

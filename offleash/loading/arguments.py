@@ -11,6 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from unicodedata import category
 
+from offleash.data.certificates import is_certificate
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
 from offleash.files.archives import unpacked
@@ -178,3 +179,25 @@ def _run_folder(path: Path) -> Path:
             f"{path} is not a run folder: it has no run.json. For logs, run offleash import {path} -o RUN first."
         )
     raise OffleashError(f"There is no run folder {path}. To make one from logs: offleash import LOGS -o RUN.")
+
+
+def named_certificates(inputs: Sequence[object], rule: str | None = None, question: str | None = None) -> bool:
+    """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
+    names = [str(given) for given in inputs if isinstance(given, str | Path)]
+    paths = [path for argument in names for path in parse_argument(argument).paths]
+    certificates = [path for path in paths if is_certificate(path)]
+    if not certificates:
+        if question is not None:
+            raise OffleashError(
+                f"--question {question} needs certificates (offleash certify), and these are runs. Leave it out."
+            )
+        return False
+    if len(certificates) < len(paths) or len(names) < len(inputs):
+        other = next((path for path in paths if path not in certificates), "a run in memory")
+        raise OffleashError(
+            f"{certificates[0]} is a certificate and {other} is not; probabilities cannot be compared with counts. "
+            "Certify both models (offleash certify), or compare two runs."
+        )
+    if rule not in (None, "certified"):
+        raise OffleashError(f"--rule {rule} counts samples, and certificates have none. Leave it out.")
+    return True

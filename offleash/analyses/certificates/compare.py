@@ -8,14 +8,13 @@ nothing is random.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from offleash.comparing.align import Alignment, match
 from offleash.comparing.question import choice, question
-from offleash.data.certificates import Certificate, is_certificate, joined, open_certificate
+from offleash.data.certificates import Certificate, joined, open_certificate
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Per, Tally, tally_of_counts
@@ -101,28 +100,6 @@ class CertifiedComparison:
         """The chance of a correct sample, mean over problems, at least and at most."""
         low = self.mean(side, "correct")
         return low, low + self.mean(side, "failed") + self.mean(side, "unexplored")
-
-
-def named_certificates(inputs: Sequence[RunInput], rule: str | None = None, question: str | None = None) -> bool:
-    """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
-    names = [str(given) for given in inputs if isinstance(given, str | Path)]
-    paths = [path for argument in names for path in parse_argument(argument).paths]
-    certificates = [path for path in paths if is_certificate(path)]
-    if not certificates:
-        if question is not None:
-            raise OffleashError(
-                f"--question {question} needs certificates (offleash certify), and these are runs. Leave it out."
-            )
-        return False
-    if len(certificates) < len(paths) or len(names) < len(inputs):
-        other = next((path for path in paths if path not in certificates), "a run in memory")
-        raise OffleashError(
-            f"{certificates[0]} is a certificate and {other} is not; probabilities cannot be compared with counts. "
-            "Certify both models (offleash certify), or compare two runs."
-        )
-    if rule not in (None, Rule.CERTIFIED.value):
-        raise OffleashError(f"--rule {rule} counts samples, and certificates have none. Leave it out.")
-    return True
 
 
 def compare_certificates(

@@ -8,9 +8,9 @@ from offleash.analyses.certificates.compare import (
     CertifiedComparison,
     CertifiedQuestion,
     compare_certificates,
-    named_certificates,
 )
 from offleash.errors import OffleashError
+from offleash.loading.arguments import named_certificates
 from offleash.stats.support_classes import Certified
 from tests.analyses.certificates.certified_world import Written, certificate
 from tests.comparing.world import write_log
