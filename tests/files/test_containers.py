@@ -248,6 +248,7 @@ def test_logs_of_a_folder_that_are_not_all_there_are_warned_about(tmp_path: Path
             "has 1 file that cannot be read.*bzip2 file is cut off or damaged",
         ),
     ],
+    ids=["pointer", "gzip", "bzip2"],  # packed bytes hold the time, which differs between the workers of a test run
 )
 def test_a_folder_of_nothing_but_incomplete_logs_says_so(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(OffleashError, match=message):
