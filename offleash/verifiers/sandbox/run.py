@@ -246,12 +246,12 @@ class SandboxedProcess:
             # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
             # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
             held, self._lifeline = self._pipe(theirs, ours=1)
-            self._status, told = self._pipe(theirs, ours=0)
+            self._status, message = self._pipe(theirs, ours=0)
             if pipes is None:
                 stdin, self.writes = self._pipe(theirs, ours=1)
                 self.reads, stdout = self._pipe(theirs, ours=0)
                 pipes = stdin, stdout
-            fds = [held, told, *pipes, self._errors.fileno(), *given]
+            fds = [held, message, *pipes, self._errors.fileno(), *given]
             spec = interpreter.specification(chosen, command, asdict(limits), modules)
             (launcher or self._own_launcher).submit(spec, fds)  # type: ignore[union-attr]
         except BaseException:
@@ -286,17 +286,17 @@ class SandboxedProcess:
     def wait(self, seconds: float) -> int:
         """Its exit code; -1 when it still runs after that time."""
         if self.code is None and self.pid and select.select([self._status], [], [], seconds)[0]:
-            told = os.read(self._status, 1)
-            self.code = told[0] if told else -1  # the launcher's fork was killed: its children end with it
+            message = os.read(self._status, 1)
+            self.code = message[0] if message else -1  # the launcher's fork was killed: its children end with it
         return -1 if self.code is None else self.code
 
     @property
     def pid(self) -> int:
         """The process outside of the sandbox that all of it descends from."""
         if not self._pid and self.code is None:
-            told = os.read(self._status, PID.size)  # the first that it does; written at once, so never a part of it
-            self._pid = PID.unpack(told)[0] if told else 0
-            self.code = None if told else -1
+            message = os.read(self._status, PID.size)  # the first that it does; written at once, so never a part of it
+            self._pid = PID.unpack(message)[0] if message else 0
+            self.code = None if message else -1
         return self._pid
 
     def close_input(self) -> None:
