@@ -1,4 +1,4 @@
-"""Parquet shards: written atomically, read lazily, and sealed with a checksum when they hold samples.
+"""Parquet shards: written atomically, read lazily, and sealed with a checksum when they hold samples or verdicts.
 
 Tables beside the samples (verdicts, scores, positions) have one shard per shard of samples, under the same name.
 """
@@ -6,14 +6,14 @@ Tables beside the samples (verdicts, scores, positions) have one shard per shard
 import contextlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
-from offleash.data.run import WRITING
+from offleash.data.atomic import WRITING, open_no_link, write_whole
 from offleash.errors import OffleashError
 
 SHARD = "*.parquet"
@@ -28,32 +28,81 @@ DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 class Seal:
     """What was noted of a shard when it was written."""
 
-    blake2b: str
+    blake2b: str  # empty: of a shard that is gone, or whose first writing did not end
     rows: int  # 0: the shard is known to be gone
+    pending: str = ""  # of what was about to take its place: after a kill, either is right
+
+    def fits(self, actual: str) -> bool:
+        """Whether a shard with this checksum is the one that was written."""
+        return actual in (self.blake2b, self.pending)
 
 
-def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], sealed: bool = False) -> str:
-    """Write the next shard of a folder and return its name; names are never used again, also when a shard is gone."""
+def next_shard(folder: Path) -> Path:
+    """The file of a folder's next shard; names are never used again, also when a shard is gone."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = [file.stem for file in folder.glob(SHARD)]
-    if sealed:
-        names += [Path(name).stem for name in seals(folder)]
+    names = [file.stem for file in folder.glob(SHARD)] + [Path(name).stem for name in seals(folder)]
     last = max((int(name) for name in names if name.isdigit()), default=-1)
-    file = folder / f"{last + 1:06d}.parquet"
+    return folder / f"{last + 1:06d}.parquet"
+
+
+def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> str:
+    """Write the next shard of samples and return its name."""
+    file = next_shard(folder)
     write_atomically(file, as_table(frame, schema).sort("problem", "index"))
-    if sealed:
-        _seal(file, frame.height)
+    # after it has its name: a kill in between leaves a good shard that is not sealed
+    _note(folder, {"shard": file.name, "blake2b": checksum(file), "rows": frame.height})
     return file.name
 
 
-def write_atomically(file: Path, frame: pl.DataFrame) -> None:
-    """Write beside the name, then rename: a reader sees the whole file or none of it."""
+def replace_shard(file: Path, frame: pl.DataFrame) -> None:
+    """Write a shard that may be there already, and note its checksum.
+
+    The checksum is noted as pending before the shard gets its name, and as its own afterwards. So a kill at any moment
+    leaves a shard that the notes know: the old one, the new one, or none yet. A shard without a note is not ours.
+    """
+    seal_unnoted(file.parent)
+    earlier = seals(file.parent, file.name).get(file.name)
+    if earlier is not None and earlier.pending and file.is_file() and checksum(file) == earlier.pending:
+        # a kill came after the rename: say so first, or the next kill would leave three candidates
+        _note(file.parent, {"shard": file.name, "blake2b": earlier.pending, "rows": earlier.rows})
+    row: dict[str, str | int] = {"shard": file.name, "blake2b": "", "rows": frame.height}
+
+    def note_pending(temporary: Path) -> None:
+        row["blake2b"] = checksum(temporary)
+        _note(file.parent, row | {"pending": True})
+
+    write_atomically(file, frame, note_pending)
+    _note(file.parent, row)
+
+
+def seal_unnoted(folder: Path) -> None:
+    """Begin the checksums of a folder whose shards an older version wrote: they are sealed as they are now."""
+    if (folder / CHECKSUMS).exists() or not any(folder.glob(SHARD)):
+        return
+    rows = [{"shard": file.name, "blake2b": checksum(file), "rows": _rows(file)} for file in sorted(folder.glob(SHARD))]
+    try:
+        write_whole(folder / CHECKSUMS, "".join(json.dumps(row) + "\n" for row in rows))
+    except OSError as error:
+        raise _not_noted(folder, error) from None
+
+
+def write_atomically(file: Path, frame: pl.DataFrame, ready: Callable[[Path], None] | None = None) -> None:
+    """Write beside the name, then rename: a reader sees the whole file or none of it.
+
+    `ready` is called with the complete file before it gets its name.
+    """
     temporary = file.with_name(file.name + WRITING)
     try:
+        temporary.unlink(missing_ok=True)  # a link would be written through
         frame.write_parquet(temporary, compression="zstd", statistics=True)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        if ready is not None:
+            ready(temporary)
         temporary.replace(file)
+    except OffleashError:
+        temporary.unlink(missing_ok=True)
+        raise
     except (OSError, pl.exceptions.PolarsError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)  # on a full disk every byte counts
@@ -102,17 +151,33 @@ def damaged(file: Path, error: BaseException) -> OffleashError:
     )
 
 
-def seals(folder: Path) -> dict[str, Seal]:
-    """What was noted of every shard of a folder when it was written; a line that a kill cut off is no note."""
+def refuse_changed(file: Path) -> None:
+    """Refuse to build on a shard of verdicts that is not what was written."""
+    if not (file.parent / CHECKSUMS).is_file():
+        return
+    seal = seals(file.parent, file.name).get(file.name)
+    if seal is None or not seal.fits(checksum(file)):
+        raise OffleashError(
+            f"{file} is not the shard that was written: {CHECKSUMS} beside it lists another, or none. Restore it, or "
+            f"rm {file} and run the same command again."
+        )
+
+
+def seals(folder: Path, only: str = "") -> dict[str, Seal]:
+    """What was noted of every shard of a folder, or of one, when it was written; a line cut off by a kill is none."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
-    noted = {}
+    noted: dict[str, Seal] = {}
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        if only not in line:
+            continue
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             row = json.loads(line)
-            noted[str(row["shard"])] = Seal(str(row["blake2b"]), int(row["rows"]))
+            name, own, rows = str(row["shard"]), str(row["blake2b"]), int(row["rows"])
+            pending = row.get("pending") is True
+            noted[name] = replace(noted.get(name, Seal("", rows)), pending=own) if pending else Seal(own, rows)
     return noted
 
 
@@ -135,16 +200,18 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _seal(file: Path, rows: int) -> None:
-    """Note a shard's checksum, after it has its name: a kill in between leaves a good shard that is not sealed."""
-    _note(file.parent, {"shard": file.name, "blake2b": checksum(file), "rows": rows})
+def _rows(file: Path) -> int:
+    try:
+        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+    except DAMAGE:
+        return 0
 
 
 def _note(folder: Path, row: dict[str, str | int]) -> None:
     notes = folder / CHECKSUMS
     line = json.dumps(row) + "\n"
     try:
-        with notes.open("ab+") as opened:
+        with os.fdopen(open_no_link(notes, os.O_RDWR | os.O_APPEND), "ab+") as opened:
             end = opened.seek(0, os.SEEK_END)
             opened.seek(max(0, end - 1))
             if end and opened.read(1) != b"\n":  # a line that a kill cut off
@@ -153,9 +220,14 @@ def _note(folder: Path, row: dict[str, str | int]) -> None:
             opened.flush()
             os.fsync(opened.fileno())
     except OSError as error:
-        raise OffleashError(
-            f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."
-        ) from None
+        raise _not_noted(folder, error) from None
+
+
+def _not_noted(folder: Path, error: OSError) -> OffleashError:
+    notes = folder / CHECKSUMS
+    return OffleashError(
+        f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."
+    )
 
 
 KEY = ("problem", "index")

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.run import WRITING, Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.atomic import WRITING
+from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
-from offleash.data.shards import DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
+from offleash.data.shards import CHECKSUMS, DAMAGE, SHARD, Seal, check_schema, checksum, first_line, seals
 from offleash.data.tables import SAMPLES, VERDICTS
+from offleash.data.verifier_choice import ABOUT, recorded
 from offleash.drawing.resume import problem_seed, spans_of
 from offleash.drawing.schedule import Span, holes, overlap
 from offleash.errors import OffleashError
@@ -59,7 +61,7 @@ def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
 
     Checked are run.json and the problems against their hash, every shard against its checksum and in full, that each
     sample is there once, has the seed it should have and a known problem, that nothing is missing below the budget,
-    and that each verdict has its sample.
+    that each verdict has its sample, and that each folder of verdicts has its own record.
     """
     if not folder.is_dir() or not is_run(folder):
         raise OffleashError(
@@ -113,13 +115,17 @@ class _Inspection:
             yield from self._unfinished()
 
     def verdicts(self) -> Iterator[FsckFinding]:
-        """Each verdict has a sample, and each sample at most one verdict of a verifier."""
-        for verifier in verifiers(self._folder):
+        """Each shard is the one that was written, each verdict has a sample, and each sample at most one verdict."""
+        folder = self._folder / "verdicts"
+        for verifier in sorted(
+            {*verifiers(self._folder), *(file.parent.name for file in folder.glob(f"*/{CHECKSUMS}"))}
+        ):
+            yield from _some(self._verdict_folder(folder / verifier))
             spans: dict[str, list[Span]] = defaultdict(list)
-            for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
+            for shard in sorted((folder / verifier).glob(SHARD)):
                 frame, damage = _read(shard, VERDICTS)
                 if frame is None:
-                    yield FsckFinding(damage, f"rm {shard}, then: offleash verify {self._folder}")
+                    yield FsckFinding(damage, self._judge_again(shard))
                     continue
                 orphans = self._orphan_count(frame)
                 if orphans and self.shards and not self._bad:
@@ -134,6 +140,39 @@ class _Inspection:
                     what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
+
+    def _verdict_folder(self, folder: Path) -> Iterator[FsckFinding]:
+        """The record and the checksums of one folder of verdicts; shards that cannot be read are named elsewhere."""
+        if (folder / ABOUT).is_file() and recorded(folder) is None:
+            yield FsckFinding(
+                f"{folder / ABOUT} does not name the verifiers of {folder.name}: the folder was renamed or copied, or "
+                "the record was changed",
+                f"rm -r {folder}, then: offleash verify {self._folder}",
+            )
+        shards = sorted(folder.glob(SHARD))
+        if not (folder / CHECKSUMS).is_file():
+            what = f"{folder} has no checksums: its {many(len(shards), 'shard')} can be read, but may have been changed"
+            yield FsckFinding(what, wrong=False)
+            return
+        noted = seals(folder)
+        for shard in shards:
+            actual, seal = checksum(shard), noted.get(shard.name)
+            if seal is None:
+                what = f"{shard} was not written by offleash: {CHECKSUMS} beside it does not list it"
+                yield FsckFinding(what, f"rm {shard}")
+            elif not seal.fits(actual) and _read(shard, VERDICTS)[0] is not None:
+                what = f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b or seal.pending} when"
+                yield FsckFinding(f"{what} written", self._judge_again(shard))
+        for name, seal in noted.items():
+            # verdicts go with their samples: a draw that resumes removes those on a shard that is gone
+            if seal.blake2b and not (folder / name).is_file() and (self._folder / "samples" / name).is_file():
+                what = f"{folder / name} is missing: {seal.rows:,} verdicts were written to it"
+                yield FsckFinding(what, self._judge_again(folder / name))
+
+    def _judge_again(self, shard: Path) -> str:
+        """The step that restores verdicts; those of a log's own tool have no version and come with the log."""
+        remove = f"rm {shard}, then: " if shard.is_file() else ""
+        return remove + (f"offleash verify {self._folder}" if "@" in shard.parent.name else "import the logs again")
 
     def leftovers(self) -> Iterator[FsckFinding]:
         """Files that a kill left half written; harmless, since no reader looks at them."""
