@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.data.atomic import write_whole
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.version import __version__
@@ -80,7 +81,6 @@ def problem_set_hash(problems: pl.DataFrame) -> str:
 SCHEMA = 1
 CERTIFICATE = "certificate"  # the kind of a folder that holds certificates instead of samples
 RUN_FILE = "run.json"
-WRITING = ".writing"  # ends the name of a file that is not whole yet
 
 
 def _whole(value: object) -> bool:
@@ -201,10 +201,8 @@ def _check(path: Path, key: str, section: object, types: Mapping[str, str]) -> N
 
 
 def _write(path: Path, document: Mapping[str, object]) -> None:
-    temporary = path / f"{RUN_FILE}{WRITING}"
     try:
-        temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(path / RUN_FILE)
+        write_whole(path / RUN_FILE, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OffleashError(
             f"{path / RUN_FILE} could not be written ({error.strerror}). Check disk space and permissions."

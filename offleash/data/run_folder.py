@@ -4,6 +4,8 @@ One writer at a time holds its lock; a shard appears under its name only when it
 """
 
 import contextlib
+import errno
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +16,10 @@ from weakref import finalize
 
 import polars as pl
 
+from offleash.data.atomic import WRITING, link_refused, open_no_link, refuse_links, remove_leftovers, write_whole
 from offleash.data.run import (
     CERTIFICATE,
     RUN_FILE,
-    WRITING,
     Budget,
     Origin,
     Run,
@@ -36,7 +38,11 @@ from offleash.data.shards import (
     as_table,
     first_line,
     mark_missing_shards,
+    next_shard,
+    refuse_changed,
+    replace_shard,
     scan_shards,
+    seal_unnoted,
     write_atomically,
 )
 from offleash.data.tables import SAMPLES, VERDICTS, Note, as_problems
@@ -80,7 +86,8 @@ class RunFolder:
 
     def clear(self) -> None:
         """Drop what a draw without samples has left: its failures, and notes and verdicts on shards that are gone."""
-        for file in (*self.verdict_shards(), self.path / FAILURES_FILE, self.path / "samples" / CHECKSUMS):
+        notes = [self.path / "samples" / CHECKSUMS, *(self.path / "verdicts").glob(f"*/{CHECKSUMS}")]
+        for file in (*self.verdict_shards(), self.path / FAILURES_FILE, *notes):
             file.unlink(missing_ok=True)
 
     def forget_shards(self) -> None:
@@ -95,22 +102,26 @@ class RunFolder:
 
     def write_samples(self, frame: pl.DataFrame) -> str:
         """Add samples as a new shard; its name."""
-        return add_shard(self.path / "samples", frame, SAMPLES, sealed=True)
+        return add_shard(self.path / "samples", frame, SAMPLES)
 
     def write_verdicts(self, verifier: str, frame: pl.DataFrame, shard: str | None = None) -> None:
         """Add verdicts; under the name of a shard of samples they replace those on it: verdicts are opinions."""
         folder = self.path / "verdicts" / folder_name(verifier)
-        if shard is None:
-            add_shard(folder, frame, VERDICTS)
-            return
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+        file = folder / shard if shard is not None else next_shard(folder)
+        replace_shard(file, as_table(frame, VERDICTS).sort("problem", "index"))
 
     def write_about(self, verifier: str, text: str) -> None:
-        """A note beside a verifier's verdicts on what they were made with."""
+        """A note beside a verifier's verdicts on what they are made with; written before the first of them."""
         file = self.path / "verdicts" / folder_name(verifier) / ABOUT
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n", encoding="utf-8")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, text + "\n")
+        except OSError as error:
+            raise OffleashError(
+                f"{file} could not be written ({error.strerror}). Check disk space and permissions."
+            ) from None
+        seal_unnoted(file.parent)
 
     def sample_shards(self) -> list[Path]:
         return sorted((self.path / "samples").glob(SHARD))
@@ -119,9 +130,13 @@ class RunFolder:
         return sorted((self.path / "verdicts").glob(f"*/{SHARD}"))
 
     def verdicts_on(self, verifier: str, shard: str) -> pl.DataFrame | None:
-        """The verdicts already given on a shard of samples."""
+        """The verdicts already given on a shard of samples; refused where they are not what was written."""
         file = self.path / "verdicts" / folder_name(verifier) / shard
-        return scan_shards(file.parent, VERDICTS, shard).collect() if file.is_file() else None
+        if not file.is_file():
+            return None
+        verdicts = scan_shards(file.parent, VERDICTS, shard)  # first: one that is cut off is refused as damaged
+        refuse_changed(file)
+        return verdicts.collect()
 
 
 def is_run(path: Path) -> bool:
@@ -164,8 +179,8 @@ def claim_run(path: Path) -> Iterator[RunFolder]:
     except OSError as error:
         raise OffleashError(f"{path} cannot be created ({error.strerror}). Choose another folder with -o.") from None
     with _locked(path):
-        for leftover in path.rglob(f"*{WRITING}"):
-            leftover.unlink()
+        refuse_links(path)
+        remove_leftovers(path)
         yield RunFolder(path)
 
 
@@ -265,10 +280,19 @@ def _not_empty(path: Path) -> OffleashError:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time; the lock goes with the process, also when it is killed."""
+    """One writer at a time; the lock goes with the process, also when it is killed. What the file holds is kept."""
     import fcntl
 
-    with (path / _LOCK).open("w") as lock:
+    try:
+        descriptor = open_no_link(path / _LOCK, os.O_RDWR)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise link_refused(path / _LOCK, path) from None
+        raise OffleashError(
+            f"{path / _LOCK} cannot be opened ({error.strerror}). Check permissions, or copy the run to a folder of "
+            "your own."
+        ) from None
+    with os.fdopen(descriptor, "rb", buffering=0) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

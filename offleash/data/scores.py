@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.run import WRITING
+from offleash.data.atomic import write_whole
 from offleash.data.run_folder import folder_name
 from offleash.data.shards import SHARD, read_sidecar, scan_shards, write_sidecar
 from offleash.errors import OffleashError
@@ -110,11 +110,9 @@ def read_about(run: Path, name: str) -> dict[str, object] | None:
 def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
     """Note what the scores under a name are made with, before the first of them."""
     file = scores_folder(run, name) / ABOUT_FILE
-    temporary = file.with_name(file.name + WRITING)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(file)
+        write_whole(file, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OffleashError(
             f"{file} could not be written ({error.strerror}). Check disk space and permissions."

@@ -1,4 +1,4 @@
-"""Parquet shards: written atomically, read lazily, and sealed with a checksum when they hold samples.
+"""Parquet shards: written atomically, read lazily, and sealed with a checksum when they hold samples or verdicts.
 
 Tables beside the samples (verdicts, scores, positions) have one shard per shard of samples, under the same name.
 """
@@ -6,20 +6,20 @@ Tables beside the samples (verdicts, scores, positions) have one shard per shard
 import contextlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
 
-from offleash.data.run import WRITING
+from offleash.data.atomic import WRITING, open_no_link, write_whole
 from offleash.errors import OffleashError
 
 SHARD = "*.parquet"
 CHECKSUMS = "checksums.jsonl"
 ADDED_COLUMNS = ("reason", "windows")  # columns that older runs lack
-READ_BLOCK = 1 << 22
+BLOCK = 1 << 22
 # what reading a damaged file can raise: the Parquet reader panics on some bytes
 DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
@@ -28,32 +28,81 @@ DAMAGE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 class ShardChecksum:
     """What was noted of a shard when it was written."""
 
-    blake2b: str
+    blake2b: str  # empty: of a shard that is gone, or whose first writing did not end
     rows: int  # 0: the shard is known to be gone
+    pending: str = ""  # of what was about to take its place: after a kill, either is right
+
+    def fits(self, actual: str) -> bool:
+        """Whether a shard with this checksum is the one that was written."""
+        return actual in (self.blake2b, self.pending)
 
 
-def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], sealed: bool = False) -> str:
-    """Write the next shard of a folder and return its name; names are never used again, also when a shard is gone."""
+def next_shard(folder: Path) -> Path:
+    """The file of a folder's next shard; names are never used again, also when a shard is gone."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = [file.stem for file in folder.glob(SHARD)]
-    if sealed:
-        names += [Path(name).stem for name in shard_checksums(folder)]
+    names = [file.stem for file in folder.glob(SHARD)] + [Path(name).stem for name in shard_checksums(folder)]
     last = max((int(name) for name in names if name.isdigit()), default=-1)
-    file = folder / f"{last + 1:06d}.parquet"
+    return folder / f"{last + 1:06d}.parquet"
+
+
+def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> str:
+    """Write the next shard of samples and return its name."""
+    file = next_shard(folder)
     write_atomically(file, as_table(frame, schema).sort("problem", "index"))
-    if sealed:
-        _record_checksum(file, frame.height)
+    # after it has its name: a kill in between leaves a good shard that is not sealed
+    _note(folder, {"shard": file.name, "blake2b": checksum(file), "rows": frame.height})
     return file.name
 
 
-def write_atomically(file: Path, frame: pl.DataFrame) -> None:
-    """Write beside the name, then rename: a reader sees the whole file or none of it."""
+def replace_shard(file: Path, frame: pl.DataFrame) -> None:
+    """Write a shard that may be there already, and note its checksum.
+
+    The checksum is noted as pending before the shard gets its name, and as its own afterwards. So a kill at any moment
+    leaves a shard that the notes know: the old one, the new one, or none yet. A shard without a note is not ours.
+    """
+    seal_unnoted(file.parent)
+    earlier = shard_checksums(file.parent, file.name).get(file.name)
+    if earlier is not None and earlier.pending and file.is_file() and checksum(file) == earlier.pending:
+        # a kill came after the rename: say so first, or the next kill would leave three candidates
+        _note(file.parent, {"shard": file.name, "blake2b": earlier.pending, "rows": earlier.rows})
+    row: dict[str, str | int] = {"shard": file.name, "blake2b": "", "rows": frame.height}
+
+    def note_pending(temporary: Path) -> None:
+        row["blake2b"] = checksum(temporary)
+        _note(file.parent, row | {"pending": True})
+
+    write_atomically(file, frame, note_pending)
+    _note(file.parent, row)
+
+
+def seal_unnoted(folder: Path) -> None:
+    """Begin the checksums of a folder whose shards an older version wrote: they are sealed as they are now."""
+    if (folder / CHECKSUMS).exists() or not any(folder.glob(SHARD)):
+        return
+    rows = [{"shard": file.name, "blake2b": checksum(file), "rows": _rows(file)} for file in sorted(folder.glob(SHARD))]
+    try:
+        write_whole(folder / CHECKSUMS, "".join(json.dumps(row) + "\n" for row in rows))
+    except OSError as error:
+        raise _not_noted(folder, error) from None
+
+
+def write_atomically(file: Path, frame: pl.DataFrame, ready: Callable[[Path], None] | None = None) -> None:
+    """Write beside the name, then rename: a reader sees the whole file or none of it.
+
+    `ready` is called with the complete file before it gets its name.
+    """
     temporary = file.with_name(file.name + WRITING)
     try:
+        temporary.unlink(missing_ok=True)  # a link would be written through
         frame.write_parquet(temporary, compression="zstd", statistics=True)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        if ready is not None:
+            ready(temporary)
         temporary.replace(file)
+    except OffleashError:
+        temporary.unlink(missing_ok=True)
+        raise
     except (OSError, pl.exceptions.PolarsError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)  # on a full disk every byte counts
@@ -96,37 +145,55 @@ def check_schema(file: Path, schema: dict[str, pl.DataType]) -> None:
 
 def damaged_shard_error(file: Path, error: BaseException) -> OffleashError:
     """What to say of a shard that cannot be read."""
-    redo_text = "draw (or import) again to add what is missing" if file.parent.name == "samples" else "command again"
+    again = "draw (or import) again to add what is missing" if file.parent.name == "samples" else "command again"
     return OffleashError(
-        f"{file} is damaged or truncated ({first_line(error)}). Restore it, or rm {file} and run the same {redo_text}."
+        f"{file} is damaged or truncated ({first_line(error)}). Restore it, or rm {file} and run the same {again}."
     )
 
 
-def shard_checksums(folder: Path) -> dict[str, ShardChecksum]:
-    """What was noted of every shard of a folder when it was written; a line that a kill cut off is no note."""
+def refuse_changed(file: Path) -> None:
+    """Refuse to build on a shard of verdicts that is not what was written."""
+    if not (file.parent / CHECKSUMS).is_file():
+        return
+    seal = shard_checksums(file.parent, file.name).get(file.name)
+    if seal is None or not seal.fits(checksum(file)):
+        raise OffleashError(
+            f"{file} is not the shard that was written: {CHECKSUMS} beside it lists another, or none. Restore it, or "
+            f"rm {file} and run the same command again."
+        )
+
+
+def shard_checksums(folder: Path, only: str = "") -> dict[str, ShardChecksum]:
+    """What was noted of every shard of a folder, or of one, when it was written; a line cut off by a kill is none."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
-    checksums = {}
+    noted: dict[str, ShardChecksum] = {}
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        if only not in line:
+            continue
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             row = json.loads(line)
-            checksums[str(row["shard"])] = ShardChecksum(str(row["blake2b"]), int(row["rows"]))
-    return checksums
+            name, own, rows = str(row["shard"]), str(row["blake2b"]), int(row["rows"])
+            pending = row.get("pending") is True
+            noted[name] = (
+                replace(noted.get(name, ShardChecksum("", rows)), pending=own) if pending else ShardChecksum(own, rows)
+            )
+    return noted
 
 
 def mark_missing_shards(folder: Path) -> None:
     """Note of every shard that is gone that it holds nothing: its name stays taken."""
     for name, seal in shard_checksums(folder).items():
         if seal.rows and not (folder / name).is_file():
-            _append_note(folder, {"shard": name, "blake2b": "", "rows": 0})
+            _note(folder, {"shard": name, "blake2b": "", "rows": 0})
 
 
 def checksum(file: Path) -> str:
     whole = blake2b(digest_size=16)
     with file.open("rb") as opened:
-        while block := opened.read(READ_BLOCK):
+        while block := opened.read(BLOCK):
             whole.update(block)
     return whole.hexdigest()
 
@@ -135,16 +202,18 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _record_checksum(file: Path, rows: int) -> None:
-    """Note a shard's checksum, after it has its name: a kill in between leaves a good shard that is not sealed."""
-    _append_note(file.parent, {"shard": file.name, "blake2b": checksum(file), "rows": rows})
+def _rows(file: Path) -> int:
+    try:
+        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+    except DAMAGE:
+        return 0
 
 
-def _append_note(folder: Path, row: dict[str, str | int]) -> None:
+def _note(folder: Path, row: dict[str, str | int]) -> None:
     notes = folder / CHECKSUMS
     line = json.dumps(row) + "\n"
     try:
-        with notes.open("ab+") as opened:
+        with os.fdopen(open_no_link(notes, os.O_RDWR | os.O_APPEND), "ab+") as opened:
             end = opened.seek(0, os.SEEK_END)
             opened.seek(max(0, end - 1))
             if end and opened.read(1) != b"\n":  # a line that a kill cut off
@@ -153,25 +222,30 @@ def _append_note(folder: Path, row: dict[str, str | int]) -> None:
             opened.flush()
             os.fsync(opened.fileno())
     except OSError as error:
-        raise OffleashError(
-            f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."
-        ) from None
+        raise _not_noted(folder, error) from None
+
+
+def _not_noted(folder: Path, error: OSError) -> OffleashError:
+    notes = folder / CHECKSUMS
+    return OffleashError(
+        f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."
+    )
 
 
 KEY = ("problem", "index")
 
 
-def read_sidecar(file: Path, schema: dict[str, pl.DataType], redo_text: str) -> pl.DataFrame | None:
-    """What stands beside one shard; None where there is nothing yet. `redo_text` says how to remake a damaged one."""
+def read_sidecar(file: Path, schema: dict[str, pl.DataType], again: str) -> pl.DataFrame | None:
+    """What stands beside one shard; None where there is nothing yet. `again` says how a damaged one is made anew."""
     if not file.is_file():
         return None
     try:
         check_schema(file, schema)
         return as_table(pl.read_parquet(file), schema)
     except DAMAGE as error:
-        raise OffleashError(f"{file} is damaged ({first_line(error)}). Delete it and {redo_text}.") from None
+        raise OffleashError(f"{file} is damaged ({first_line(error)}). Delete it and {again}.") from None
     except OffleashError as error:
-        raise OffleashError(f"{str(error).partition('. ')[0]}. Delete it and {redo_text}.") from None
+        raise OffleashError(f"{str(error).partition('. ')[0]}. Delete it and {again}.") from None
 
 
 def write_sidecar(file: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType], key: Sequence[str] = KEY) -> None:

@@ -12,10 +12,21 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.run import WRITING, Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.atomic import WRITING
+from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
-from offleash.data.shards import DAMAGE, SHARD, ShardChecksum, check_schema, checksum, first_line, shard_checksums
+from offleash.data.shards import (
+    CHECKSUMS,
+    DAMAGE,
+    SHARD,
+    ShardChecksum,
+    check_schema,
+    checksum,
+    first_line,
+    shard_checksums,
+)
 from offleash.data.tables import SAMPLES, VERDICTS
+from offleash.data.verifier_choice import ABOUT, recorded
 from offleash.drawing.resume import problem_seed, spans_of
 from offleash.drawing.schedule import Span, holes, overlap
 from offleash.errors import OffleashError
@@ -59,7 +70,7 @@ def fsck(folder: Path, progress: Progress = silent) -> FsckReport:
 
     Checked are run.json and the problems against their hash, every shard against its checksum and in full, that each
     sample is there once, has the seed it should have and a known problem, that nothing is missing below the budget,
-    and that each verdict has its sample.
+    that each verdict has its sample, and that each folder of verdicts has its own record.
     """
     if not folder.is_dir() or not is_run(folder):
         raise OffleashError(
@@ -79,7 +90,7 @@ class _Inspection:
         self._budget = Budget()
         self._problems: frozenset[str] | None = None  # None: not known
         self._spans: dict[str, list[Span]] = defaultdict(list)
-        self._damaged = False  # whether some shard is not what was written
+        self._bad = False  # whether some shard is not what was written
         self.rows = self.shards = self.unsealed = 0
 
     def facts(self) -> Iterator[FsckFinding]:
@@ -99,43 +110,78 @@ class _Inspection:
     def samples(self, progress: Progress) -> Iterator[FsckFinding]:
         """Every shard of samples by itself, then how they fit together: twice, gone, gaps, unfinished."""
         folder = self._folder / "samples"
-        checksums = shard_checksums(folder)
-        spans_by_problem: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        noted = shard_checksums(folder)
+        owners: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for shard in sorted(folder.glob(SHARD)):
             progress(f"{self._folder.name}: reading {shard.name}")
             self.shards += 1
-            seal = checksums.get(shard.name)
-            yield from self._shard(shard, seal if seal is not None and seal.rows else None, spans_by_problem)
-        yield from _first_findings(self._copied_samples(spans_by_problem))
-        yield from _first_findings(
-            self._missing_shards({name: seal.rows for name, seal in checksums.items() if seal.rows})
-        )
-        if not self._damaged:  # samples of a damaged shard would be reported as missing too: one fault, one finding
-            yield from _first_findings(self._gaps())
+            seal = noted.get(shard.name)
+            yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
+        yield from _some(self._copied_samples(owners))
+        yield from _some(self._missing_shards({name: seal.rows for name, seal in noted.items() if seal.rows}))
+        if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
+            yield from _some(self._gaps())
             yield from self._unfinished()
 
     def verdicts(self) -> Iterator[FsckFinding]:
-        """Each verdict has a sample, and each sample at most one verdict of a verifier."""
-        for verifier in verifiers(self._folder):
+        """Each shard is the one that was written, each verdict has a sample, and each sample at most one verdict."""
+        folder = self._folder / "verdicts"
+        for verifier in sorted(
+            {*verifiers(self._folder), *(file.parent.name for file in folder.glob(f"*/{CHECKSUMS}"))}
+        ):
+            yield from _some(self._verdict_folder(folder / verifier))
             spans: dict[str, list[Span]] = defaultdict(list)
-            for shard in sorted((self._folder / "verdicts" / verifier).glob(SHARD)):
+            for shard in sorted((folder / verifier).glob(SHARD)):
                 frame, damage = _read(shard, VERDICTS)
                 if frame is None:
-                    yield FsckFinding(damage, f"rm {shard}, then: offleash verify {self._folder}")
+                    yield FsckFinding(damage, self._judge_again(shard))
                     continue
                 orphans = self._orphan_count(frame)
-                if orphans and self.shards and not self._damaged:
+                if orphans and self.shards and not self._bad:
                     yield FsckFinding(
                         f"{shard} has {orphans:,} verdicts without a sample",
-                        f"rm {shard}, then: {self._resume_command(verify=True)}",
+                        f"rm {shard}, then: {self._again(verify=True)}",
                     )
                 for problem, left, right in spans_of(frame):
                     spans[problem].append((left, right))
             for problem, own_spans in spans.items():
-                if (overlapping := overlap(own_spans)) is not None:
-                    what = f"{verifier} has two verdicts on sample {overlapping[0]} of problem {problem!r}"
+                if (twice := overlap(own_spans)) is not None:
+                    what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
+
+    def _verdict_folder(self, folder: Path) -> Iterator[FsckFinding]:
+        """The record and the checksums of one folder of verdicts; shards that cannot be read are named elsewhere."""
+        if (folder / ABOUT).is_file() and recorded(folder) is None:
+            yield FsckFinding(
+                f"{folder / ABOUT} does not name the verifiers of {folder.name}: the folder was renamed or copied, or "
+                "the record was changed",
+                f"rm -r {folder}, then: offleash verify {self._folder}",
+            )
+        shards = sorted(folder.glob(SHARD))
+        if not (folder / CHECKSUMS).is_file():
+            what = f"{folder} has no checksums: its {many(len(shards), 'shard')} can be read, but may have been changed"
+            yield FsckFinding(what, wrong=False)
+            return
+        noted = shard_checksums(folder)
+        for shard in shards:
+            actual, seal = checksum(shard), noted.get(shard.name)
+            if seal is None:
+                what = f"{shard} was not written by offleash: {CHECKSUMS} beside it does not list it"
+                yield FsckFinding(what, f"rm {shard}")
+            elif not seal.fits(actual) and _read(shard, VERDICTS)[0] is not None:
+                what = f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b or seal.pending} when"
+                yield FsckFinding(f"{what} written", self._judge_again(shard))
+        for name, seal in noted.items():
+            # verdicts go with their samples: a draw that resumes removes those on a shard that is gone
+            if seal.blake2b and not (folder / name).is_file() and (self._folder / "samples" / name).is_file():
+                what = f"{folder / name} is missing: {seal.rows:,} verdicts were written to it"
+                yield FsckFinding(what, self._judge_again(folder / name))
+
+    def _judge_again(self, shard: Path) -> str:
+        """The step that restores verdicts; those of a log's own tool have no version and come with the log."""
+        remove = f"rm {shard}, then: " if shard.is_file() else ""
+        return remove + (f"offleash verify {self._folder}" if "@" in shard.parent.name else "import the logs again")
 
     def leftovers(self) -> Iterator[FsckFinding]:
         """Files that a kill left half written; harmless, since no reader looks at them."""
@@ -145,20 +191,19 @@ class _Inspection:
             )
 
     def _shard(
-        self, shard: Path, seal: ShardChecksum | None, spans_by_problem: dict[str, list[tuple[int, int, str]]]
+        self, shard: Path, seal: ShardChecksum | None, owners: dict[str, list[tuple[int, int, str]]]
     ) -> Iterator[FsckFinding]:
-        redo_command = f"rm {shard}, then: {self._resume_command()}"
-        if seal is not None and (computed_checksum := checksum(shard)) != seal.blake2b:
-            self._damaged = True
+        redo = f"rm {shard}, then: {self._again()}"
+        if seal is not None and (actual := checksum(shard)) != seal.blake2b:
+            self._bad = True
             yield FsckFinding(
-                f"{shard} was changed: its checksum is {computed_checksum}, but was {seal.blake2b} when written",
-                redo_command,
+                f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b} when written", redo
             )
             return
         frame, damage = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
-            self._damaged = True
-            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo_command)
+            self._bad = True
+            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo)
             return
         self.rows += frame.height
         self.unsealed += seal is None
@@ -166,28 +211,27 @@ class _Inspection:
             unknown_ids = sorted(set(frame["problem"].unique()) - self._problems)
             if unknown_ids:
                 yield FsckFinding(
-                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo_command
+                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo
                 )
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
-        if (duplicates := keys.height - keys.select("problem", "index").n_unique()) > 0:
-            yield FsckFinding(f"{shard} holds {duplicates:,} samples twice", redo_command)
+        if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
+            yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
             keys = keys.unique(["problem", "index"]).sort("problem", "index")
         spans = list(spans_of(keys))
         for problem, left, right in spans:
             self._spans[problem].append((left, right))
-            spans_by_problem[problem].append((left, right, shard.name))
+            owners[problem].append((left, right, shard.name))
         if self._origin is not None and self._origin.about.get("sampler") in LOCAL_SAMPLERS:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
                 yield FsckFinding(
-                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it",
-                    redo_command,
+                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it", redo
                 )
 
-    def _copied_samples(self, spans_by_problem: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
+    def _copied_samples(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
         """Samples in two shards: a shard was copied, or two folders were merged by hand."""
         shared: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # problem: its first sample in both
-        for problem, shards in spans_by_problem.items():
+        for problem, shards in owners.items():
             reach, last = 0, ""
             for left, right, name in sorted(shards):
                 if left < reach:
@@ -198,28 +242,26 @@ class _Inspection:
             problem, left = next(iter(first_shared.items()))
             more = f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
             what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
-            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._resume_command()}")
+            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._again()}")
 
-    def _missing_shards(self, checksums: Mapping[str, int]) -> Iterator[FsckFinding]:
+    def _missing_shards(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
-        if self._missing_samples() == 0:
+        if self._lacking() == 0:
             return  # what they held was drawn again
         folder = self._folder / "samples"
-        for name, rows in checksums.items():
+        for name, rows in noted.items():
             if not (folder / name).is_file():
-                yield FsckFinding(
-                    f"{folder / name} is missing: {rows:,} samples were written to it", self._resume_command()
-                )
+                yield FsckFinding(f"{folder / name} is missing: {rows:,} samples were written to it", self._again())
 
     def _unfinished(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
-        missing_count = self._missing_samples()
-        if missing_count and not self._damaged:
-            expected_samples = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {missing_count:,} of the {expected_samples:,} budgeted samples are missing"
-            yield FsckFinding(what, self._resume_command(), wrong=False)
+        lacking = self._lacking()
+        if lacking and not self._bad:
+            budgeted = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {lacking:,} of the {budgeted:,} budgeted samples are missing"
+            yield FsckFinding(what, self._again(), wrong=False)
 
-    def _missing_samples(self) -> int | None:
+    def _lacking(self) -> int | None:
         """Samples of the budget that are missing; None where that is not known (imported, or stopping early)."""
         k = self._budget.k
         if self._origin is None or self._problems is None or not k or self._budget.until:
@@ -236,7 +278,7 @@ class _Inspection:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
                 what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
-                yield FsckFinding(what, self._resume_command())
+                yield FsckFinding(what, self._again())
 
     def _orphan_count(self, frame: pl.DataFrame) -> int:
         """Verdicts whose sample is not there."""
@@ -248,7 +290,7 @@ class _Inspection:
             )
         return count
 
-    def _resume_command(self, verify: bool = False) -> str:
+    def _again(self, verify: bool = False) -> str:
         """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
@@ -279,7 +321,7 @@ def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str)
     return None
 
 
-def _first_findings(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
+def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
     """The first findings of a kind, and how many more there are."""
     more = 0
     for number, finding in enumerate(findings):

@@ -31,7 +31,8 @@ from offleash.progress import Progress, silent
 TRAINER_FORMATS = {"trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art"}
 # How to get verdicts for a log that has none, where its format has no better hint.
 NO_VERDICTS_HINT = (
-    "Judge them with `compare --verifier NAME`, or name the column of their verdicts with --map verdict=COLUMN."
+    "`compare` judges them with --verifier NAME; for other commands, run offleash import LOGS -o RUN, then "
+    "offleash verify RUN. If a column holds verdicts, name it with --map verdict=COLUMN."
 )
 NOTES_PER_KIND = 3  # that are shown one by one; more are summarised
 SHORT_FILE = 4096  # bytes: below, files of verdicts without texts can be equal by chance

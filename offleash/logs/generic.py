@@ -32,9 +32,6 @@ ERROR_COLUMNS = {
     "exception",
     "traceback",
 }  # columns of a row that has no sample because its tool failed
-NO_VERDICTS = (
-    "The file has no verdicts: judge its samples with --verifier NAME, or name their column with --map verdict=COLUMN."
-)
 
 
 def recognise(head: Head) -> bool:
@@ -55,7 +52,6 @@ def read(path: Path, head: Head, options: Options) -> Log:
     log = Log("generic", None, iter(()))
     log.frames = frames(log, head, options, chosen)
     log.verifier = "the file's own verdicts" if "verdict" in chosen else None
-    log.unverified_hint = "" if "verdict" in chosen else NO_VERDICTS
     log.gold_guessed = chosen.get("gold") == "answer" and "gold" not in options.columns
     log.notes.append(mapping_note(head, chosen))
     log.ids = ids_of(chosen, options)

@@ -13,6 +13,8 @@ from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement, Verifier
 from offleash.verifying.cache import Cache
 from offleash.verifying.judge import Judge, problem_case
+from offleash.verifying.report import notes
+from offleash.verifying.verify import VerificationResult
 from tests.places import SHARED_DATA
 from tests.verifiers.attacks.mixed import busy, judged, mixed_cases
 from tests.verifiers.sandbox.outside import crowded
@@ -101,6 +103,15 @@ def test_second_tries_end_with_their_time_and_what_is_left_is_counted() -> None:
         judge.decide(troublesome(seconds=1.0), [(problem, "once"), (problem, "once more")])
     assert judge.starved == 2
     assert not any(alone for _, alone in pool.tries)
+
+
+def test_the_notes_count_what_the_machine_was_too_busy_for() -> None:
+    verdicts = {verdict.value: 0 for verdict in Verdict} | {"failed": 3}
+    result = VerificationResult(Path("run"), "program@2", 3, 3, verdicts, {}, {"failed": 2}, [], 0, 1.0, starved=2)
+    assert any(
+        note.startswith("2 distinct answers failed only because the machine was too busy") for note in notes(result)
+    )
+    assert not any("too busy" in note for note in notes(replace(result, starved=0)))
 
 
 @ISOLATED
