@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import offleash
-from offleash.cli.builder import IN_PYTHON, metavar, note
+from offleash.cli.builder import PYTHON_EXAMPLE_HEADING, metavar, note
 from offleash.cli.verbs import SECTIONS, Verb
 from offleash.results.result import Result
-from offleash.signatures import Option, describe, group_options, takes
+from offleash.signatures import Option, describe, expected_text, group_options
 
 HERE = Path(__file__).parent
 HEAD = "<!-- written by docs/reference.py; do not edit -->\n"
@@ -143,7 +143,7 @@ def _keyword_row(option: Option) -> tuple[str, str, str]:
     default = "" if option.default in (MISSING, None, False, (), {}) else f" Default: `{option.default!r}`."
     required = " Required." if option.default is MISSING else ""
     said = "" if "Default" in option.flag.help else default
-    values = f" Takes {takes(option)}." if option.flag.choices else ""
+    values = f" Takes {expected_text(option)}." if option.flag.choices else ""
     return f"`{option.keyword}`", f"`{option.name}`", f"{option.flag.help}{values}{said}{required}"
 
 
@@ -194,7 +194,7 @@ def _table(options: Any, head: tuple[str, ...], row: Callable[[Option], tuple[st
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, str, str]:
     """What a docstring says, its examples of the command line, and its Python."""
-    whole, _, python = inspect.cleandoc(function.__doc__ or "").partition(IN_PYTHON)
+    whole, _, python = inspect.cleandoc(function.__doc__ or "").partition(PYTHON_EXAMPLE_HEADING)
     about, _, shell = whole.partition(EXAMPLES)
     return _inline(about.strip()), inspect.cleandoc(shell), inspect.cleandoc(python)
 
