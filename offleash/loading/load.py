@@ -354,7 +354,8 @@ def _skipped_notes(skipped: Mapping[Path, OffleashError | None]) -> list[Note]:
         ("cut off or damaged", damaged, "copy again"),
     ):
         if paths:
-            notes.append(Note(f"{_files(len(paths))} skipped as {kind} ({_names(paths)}): {step}", warning=True))
+            text = f"{_files(len(paths))} skipped as {kind} ({_names(paths)}): {step}"
+            notes.append(Note(text, warning=True, code="files_incomplete"))
     if others:
         notes.append(Note(f"files that are not logs were skipped: {_names(others)}", len(others)))
     return notes

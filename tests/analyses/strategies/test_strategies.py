@@ -81,7 +81,9 @@ def test_a_function_that_fails_on_a_text_is_named_and_tried_again(tmp_path: Path
         found = Reader(quick, pool).strategies(rows)
     assert [way for way, _ in found] == ["gpa", None, None, None, None, None, "gpx"]
     for trouble, word in zip(
-        [trouble for _, trouble in found], ["", "", "no such method", "time limit", "died", "int 7", ""], strict=True
+        [trouble for _, trouble in found],
+        ["", "", "no such method", "wall-clock limit", "died", "int 7", ""],
+        strict=True,
     ):
         assert word in trouble
         assert bool(word) == bool(trouble)
