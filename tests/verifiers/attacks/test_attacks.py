@@ -155,7 +155,9 @@ def f(x): return x
 PROBE = """
 import os, sys, math, builtins, json, socket
 def f(x):
-    left = os.listdir('/tmp') + [p for p in sys.path if p == '/left'] + [n for n in os.environ if n == 'LEFT']
+    # folders may lead to the interpreter, which is wherever the tests are
+    left = [n for n in os.listdir('/tmp') if not os.path.isdir('/tmp/' + n)]
+    left += [p for p in sys.path if p == '/left'] + [n for n in os.environ if n == 'LEFT']
     left += [hasattr(builtins, 'left') or hasattr(json, 'left') or math.pi == 3] * (math.pi == 3)
     left += [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 2]
     try:
