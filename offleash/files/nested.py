@@ -61,13 +61,13 @@ def place_at(head: Head, path: str) -> RowsPlace:
     if isinstance(value, dict) and value:
         return RowsPlace(path, list(value.values()), tuple(value))
     there = {place.path: place for place in places(head.first) if place.path}
-    held = "nothing" if value is None else f"{type(value).__name__} {value!r:.40}"
+    held = "is not in it" if value is None else f"holds {type(value).__name__} {value!r:.40}, no list of rows"
     near = get_close_matches(path, [*there, *head.columns], n=1, cutoff=0.5)
     hint = f" Did you mean --rows {near[0]}?" if near else ""
     listed = (
         f"Rows are at {described(list(there.values()))}" if there else f"Its fields: {', '.join(head.columns[:20])}"
     )
-    raise OffleashError(f"{head.path}: {option} holds {held}, no list of rows. {listed}.{hint}")
+    raise OffleashError(f"{head.path}: {option} {held}. {listed}.{hint}")
 
 
 def described(candidates: Sequence[RowsPlace]) -> str:

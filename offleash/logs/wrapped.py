@@ -41,9 +41,12 @@ def inside(head: Head, options: Options) -> Head:
         return read[0][1]
     # Nothing is recognised: the columns to show, and to look for those of --map in, are those of the only list.
     lists = [place for place in candidates if place.keys is None]
-    unknown = head.container is Container.JSON and table_kind(head, options) is None
     outer = any(column.partition(".")[0] in head.columns for column in options.columns.values())
-    return _head(head, lists[0], options) if len(lists) == 1 and unknown and not outer else head
+    if len(lists) != 1 or outer or table_kind(head, options) is not None:
+        return head
+    # An object on one line may be a row, unless the list in it is a table by itself.
+    wrapper = head.container is Container.JSON or _readable(head, lists[0], replace(options, columns={})) is not None
+    return _head(head, lists[0], options) if wrapper else head
 
 
 def table_kind(head: Head, options: Options) -> str | None:

@@ -293,7 +293,7 @@ def test_several_lists_need_rows_and_a_wrong_one_shows_what_is_there(tmp_path: P
         read(path)
     assert read(path, Options(rows="later.rows"))[1]["verdict"].to_list() == ["wrong"]
     for wrong, message in [
-        ("later.row", "--rows later.row holds nothing.*Rows are at before .*Did you mean --rows later.rows"),
+        ("later.row", "--rows later.row is not in it.*Rows are at before .*Did you mean --rows later.rows"),
         ("note", "--rows note holds str 'x', no list of rows"),
     ]:
         with pytest.raises(OffleashError, match=message):
@@ -412,3 +412,11 @@ def test_choices_tests_and_images_are_kept_as_hashes_and_look_alikes_are_not(tmp
     results = {"options": {"temperature": 0.6}, "tests": {"passed": 3}, "context": 4096}
     assert read(lines(tmp_path / "a.jsonl", [{**row, **contents}]))[1]["contents"].to_list() == [expected]
     assert read(lines(tmp_path / "b.jsonl", [{**row, **results}]))[1]["contents"].to_list() == [None]
+
+
+def test_a_wrong_path_into_an_object_of_one_line_shows_the_columns_of_its_rows(tmp_path: Path) -> None:
+    rows = [{"qid": "q", "question": "Why is it?", "rollouts": [{"text": "x", "correct": True}]}]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"model": "m", "results": rows}))
+    with pytest.raises(OffleashError, match=r"has the fields text, correct. Did you mean 'rollouts.text'"):
+        read(path, Options(columns={"text": "rollouts.txt"}))
