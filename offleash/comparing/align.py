@@ -80,8 +80,8 @@ def _described(run: Run) -> pl.DataFrame:
     if unhashed.any():
         made = [content_hashes(choices=_choices(text)) for text in problems["details"].filter(unhashed)]
         contents = problems["contents"].to_list()
-        for place, value in zip(unhashed.arg_true().to_list(), made, strict=True):
-            contents[place] = value
+        for row, value in zip(unhashed.arg_true().to_list(), made, strict=True):
+            contents[row] = value
         problems = problems.with_columns(contents=pl.Series(contents, dtype=pl.String))
     # Of our own problems the images themselves are known. No log has them in this form, so only two draws compare them.
     drawn = [None if images is None else question_hash("\n".join(images)) for images in problems["images"].to_list()]
@@ -159,13 +159,8 @@ def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: li
     mine = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
     other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
     sizes = mine.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
-    if sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS).height:
-        mine = mine.join(
-            sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS),
-            on=keys,
-            how="anti",
-            nulls_equal=True,
-        )
+    too_common = sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS)
+    mine = mine.join(too_common, on=keys, how="anti", nulls_equal=True)
     renamed = other.rename({name: f"{name}_other" for name in other.columns})
     theirs = [f"{name}_other" for name in keys]
     return mine.join(renamed, left_on=keys, right_on=theirs, nulls_equal=True, coalesce=False)
@@ -173,9 +168,9 @@ def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: li
 
 def _mutual_matches(candidates: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     """The candidates that meet the condition and are each other's only ones."""
-    left = candidates.filter(condition)
+    matching = candidates.filter(condition)
     unique = (pl.len().over("problem") == 1) & (pl.len().over("problem_other") == 1)
-    return left.filter(unique).select("problem", own="problem_other")
+    return matching.filter(unique).select("problem", own="problem_other")
 
 
 def _unmatched_notes(
