@@ -67,7 +67,7 @@ def reach_change(pair: Tally, k: int) -> ReachChange:
     unreached_R = (pair.correct_PR == 0).sum(axis=0)
 
     def limit(hidden: int) -> float:
-        return min(Z * np.sqrt(variance + UNSEEN), Z * np.sqrt(variance) + hidden) + 1e-9
+        return float(min(Z * np.sqrt(variance + UNSEEN), Z * np.sqrt(variance) + hidden)) + 1e-9
 
     return ReachChange(
         k,
@@ -112,7 +112,8 @@ def beyond_sharpening_p(pair: Tally, factor: float) -> Float:
     def log_chance(rate_G: Float) -> Float:
         # of a run that stopped on sample N at its m-th success, the event is "m or more of the first N"
         with np.errstate(divide="ignore"):
-            return missed_G * np.log1p(-rate_G / factor) + np.log(betainc(hits_G, drawn_G - hits_G + 1, rate_G))
+            tail_G = betainc(hits_G, drawn_G - hits_G + 1, rate_G)
+            return np.asarray(missed_G * np.log1p(-rate_G / factor) + np.log(tail_G))
 
     # both terms are concave in the rate after, so their sum has one maximum
     low_G, high_G = np.zeros(len(missed_G)), np.ones(len(missed_G))
