@@ -357,7 +357,7 @@ def view(
     check_port(port)
     result = _samples(compare(*runs, progress=progress, **options))
     subject = result.with_texts(progress)
-    page = view_page(subject, PageText(command=command), progress)
+    page = view_page(subject, PageText(command=command, steps=result.next_steps), progress)
     server = ViewServer(SampleStore(subject.comparison), page, port)
     return ViewSession(server.url, server, result, open)
 

@@ -18,19 +18,22 @@ headline is always per problem and by the rule `seen`, whatever the comparison c
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import GREEDY, evidence
 from offleash.data.tally import Per, Tally
-from offleash.render.numbers import counted, short_name
-from offleash.stats.change import SupportChange, cells_at, change_at
+from offleash.render.numbers import counted, short_name, whole
+from offleash.stats.change import SupportChange, cells_at, change_at, common_budget
+from offleash.stats.curves import Crossing, EquivalentBudget, crossing, curve, dense_budgets, equivalent_budget
 from offleash.stats.reach import ReachChange, gains_beyond_sharpening, reach_change
 from offleash.stats.significance import losses_at_least
-from offleash.stats.support_classes import AFTER, BEFORE, Rule
+from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 ALPHA = 0.025  # of the gains; the upper end of m has the other half of 5%
+LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 EVERY = 10  # a study that could not have shown the loss of every tenth problem has too few samples
 
 
@@ -61,6 +64,15 @@ def headline(comparison: Comparison) -> Headline:
     return comparison.once("headline", _headline)
 
 
+class FirstTry(NamedTuple):
+    """pass@1 of both runs, and whether it changed significantly."""
+
+    before: float
+    after: float
+    rose: bool
+    fell: bool
+
+
 @dataclass(frozen=True)
 class _Facts:
     """What the rules look at and the sentence is made of."""
@@ -70,11 +82,9 @@ class _Facts:
     expected_losses: float | None
     beyond: int  # gains beyond sharpening
     reach: ReachChange
-    first_before: float  # pass@1
-    first_after: float
-    first_rose: bool
-    first_fell: bool
-    most: float  # the upper end of m
+    first: FirstTry  # pass@1 of both runs and the interval of its difference
+    worth: EquivalentBudget  # m: base samples that one RL sample is worth
+    crossing: Crossing
 
 
 def _headline(comparison: Comparison) -> Headline:
@@ -93,26 +103,27 @@ def _facts(comparison: Comparison) -> _Facts:
         tested = evidence(
             pair, change, replicates=1, seed=question.seed, greedy=comparison.evidence.null_reason == GREEDY
         )
-    worth = comparison.equivalent[0]
-    difference = comparison.curves["difference"]
-    rate_R = np.where(pair.stopped_PR, _first_try(pair), pair.correct_PR / np.maximum(pair.drawn_PR, 1)).mean(axis=0)
+    worth, cross = comparison.equivalent[0], comparison.crossing
+    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
+    if comparison.tally.per is not Per.PROBLEM:  # its curves are of answers or solutions
+        sums = thinned_cells(pair, dense_budgets(common_budget(pair))).sums(question.replicates, question.seed)
+        worth, cross = equivalent_budget(sums), crossing(sums)
+        before, after, difference = (curve(sums, name, sums.k_K[:1]) for name in ("before", "after", "difference"))
     return _Facts(
         change,
         tested.losses_at_least,
         None if tested.null is None else tested.null.expected_S,
         gains_beyond_sharpening(pair, worth.high, ALPHA),
         reach_change(pair, k),
-        float(rate_R[BEFORE]),
-        float(rate_R[AFTER]),
-        bool(difference.low_K[0] > 0),
-        bool(difference.high_K[0] < 0),
-        worth.high,
+        FirstTry(
+            float(before.value_K[0]),
+            float(after.value_K[0]),
+            bool(difference.low_K[0] > 0),
+            bool(difference.high_K[0] < 0),
+        ),
+        worth,
+        cross,
     )
-
-
-def _first_try(pair: Tally) -> np.ndarray:
-    """Rates of records that stopped at success m of N: (m-1)/(N-1), as m/N is biased (Haldane 1945)."""
-    return np.asarray((pair.correct_PR - 1) / np.maximum(pair.drawn_PR - 1, 1))
 
 
 def _finding(comparison: Comparison, facts: _Facts) -> Finding:
@@ -123,7 +134,7 @@ def _finding(comparison: Comparison, facts: _Facts) -> Finding:
         return Finding.MOVED if lost else Finding.GREW
     if lost and facts.reach.fell:
         return Finding.SHRANK
-    if facts.first_rose:
+    if facts.first.rose:
         return Finding.SHARPENED
     if not lost and not facts.reach.rose and _underpowered(comparison.counted.tally):
         return Finding.TOO_FEW_SAMPLES
@@ -155,21 +166,26 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
     if finding is Finding.TOO_FEW_SAMPLES:
         if comparison.evidence.null_reason == GREEDY:
             why = "one greedy answer per problem does not show what lies within reach of sampling"
+        elif change.P + change.S < LEAST:
+            why = "too few samples to tell more"
         else:
-            why = (
-                f"{rl} could have lost every tenth problem that {base} reaches without a significant loss: too few "
-                f"samples to tell"
-            )
+            lost = f"the loss of every tenth problem that {base} reaches would not have been significant"
+            why = f"too few samples: {lost}"
         return f"{within} {_counts(facts, base, rl)}; {why}. {_first(facts)}."
     sentences = [f"{within} {_counts(facts, base, rl)}; {_first(facts, start=False)}."]
     if finding is Finding.SHARPENED and facts.reach.rose:
         n, before, after = change.problems, facts.reach.before, facts.reach.after
-        m = comparison.equivalent[0].k
+        m = facts.worth.k
         worth = "" if m is None else f", as {m:.3g} samples for one would do"
         sentences.append(f"pass@{k:,} rose from {before / n:.1%} to {after / n:.1%}{worth}.")
+    if change.E >= LEAST and not np.isfinite(facts.worth.high):
+        samples = counted(facts.worth.most, "sample")
+        sentences.append(
+            f"One {rl} sample may be worth more than {samples} of {base}, so sharpening cannot be told from expansion."
+        )
     if finding is Finding.NO_CHANGE and not facts.losses:
         sentences.append("Neither loss nor gain is significant.")
-    cross = comparison.crossing
+    cross = facts.crossing
     if cross.resolved and cross.k is not None:
         sentences.append(f"From {counted(ceil(cross.k), 'sample')} on {base} is ahead.")
     elif finding in (Finding.SHARPENED, Finding.NO_CHANGE) and facts.losses:
@@ -181,46 +197,50 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
     """Losses with what is significant and what resampling gives, and gains with what was left to gain."""
     change = facts.change
     reached, left = change.P + change.S, change.E + change.O
-    if reached < 0.05:
-        lost = f"{base} reaches no problem"
-    elif change.S < 0.05:
-        lost = f"{rl} reaches all {counted(reached, 'problem')} that {base} reaches"
+    alone = reached == 1
+    of = f"the {'one problem' if alone else counted(reached, 'problem')} that {base} reaches"
+    if reached < LEAST:
+        lost = f"{base} reaches {'fewer than 0.1' if reached else 'none'} of the {counted(change.problems, 'problem')}"
+    elif change.S == 0:
+        lost = f"{rl} reaches {of if alone else f'all {of}'}"
+    elif change.S < LEAST:
+        lost = f"{rl} reaches all but fewer than {LEAST:g} of {of}"
     else:
-        lost = f"{rl} no longer reaches {_number(change.S)} of the {counted(reached, 'problem')} that {base} reaches"
-        behind = []
-        if facts.losses is not None:
-            fell = f"the rate fell on at least {facts.losses} of them, 95%"
-            behind.append(fell if facts.losses else "not significant")
-        if facts.expected_losses is not None:
-            behind.append(f"resampling alone: about {_number(facts.expected_losses)}")
-        lost += f" ({'; '.join(behind)})" if behind else ""
-    if left < 0.05:
-        gained = "there was nothing left to gain"
-    elif change.E < 0.05:
-        gained = f"gained none of the {_number(left)} left to gain"
+        number = "" if alone and change.S == 1 else f"{whole(change.S)} of "
+        lost = f"{rl} no longer reaches {number}{of}{_significance(facts)}"
+    if left < LEAST:
+        gained = "there was nothing left to gain" if not change.E else f"gained fewer than {LEAST:g}"
     else:
-        gained = f"gained {_number(change.E)} of the {_number(left)} left to gain"
-        if facts.beyond:
-            gained += f" (at least {facts.beyond} by more than sharpening explains)"
-        elif np.isfinite(facts.most):
-            gained += " (no more than sharpening explains)"
-    return f"{lost}{', and ' if left < 0.05 or reached < 0.05 else ' and '}{gained}"
+        some = "none" if not change.E else f"fewer than {LEAST:g}" if change.E < LEAST else whole(change.E)
+        gained = f"gained {some} of the {whole(left)} left to gain"
+    if facts.beyond:
+        gained += f" (at least {facts.beyond} by more than sharpening explains)"
+    elif change.E and np.isfinite(facts.worth.high):
+        gained += " (not significantly more than sharpening explains)"
+    # one subject for both verbs, unless a clause in between has another
+    joined = f" and {gained}" if reached >= LEAST and gained.startswith("gained") else f", and {gained}"
+    return lost + (joined if reached >= LEAST else joined.replace("gained", f"{rl} gained", 1))
+
+
+def _significance(facts: _Facts) -> str:
+    """What is significant of the losses, and what resampling an unchanged model would lose, in parentheses."""
+    behind = []
+    if facts.losses is not None:
+        few = "the rate fell on it" if facts.change.S == 1 else f"the rate fell on at least {facts.losses} of them"
+        behind.append(f"{few}, 95%" if facts.losses else "not significant")
+    if facts.expected_losses is not None:
+        small = facts.expected_losses < LEAST
+        behind.append(f"resampling alone: {f'fewer than {LEAST:g}' if small else f'about {facts.expected_losses:.1f}'}")
+    return f" ({'; '.join(behind)})" if behind else ""
 
 
 def _first(facts: _Facts, start: bool = True) -> str:
     """pass@1 before and after, and whether the difference is significant."""
-    moved = facts.first_rose or facts.first_fell
-    values = f"pass@1 {_share(facts.first_before)} -> {_share(facts.first_after)}"
+    moved = facts.first.rose or facts.first.fell
+    values = f"pass@1 {_share(facts.first.before)} -> {_share(facts.first.after)}"
     return values if moved or start else f"{values} (not significant)"
 
 
 def _share(value: float) -> str:
     """A share in percent, with as many digits as tell small ones from none."""
     return f"{value:.0%}" if value >= 0.1 or value == 0 else f"{value:.1%}" if value >= 0.001 else f"{value:.2g}"
-
-
-def _number(value: float) -> str:
-    """A number of problems: whole, or with one decimal where it is an expectation over thinned samples."""
-    if abs(value - round(value)) < 1e-9:
-        return f"{round(value):,}"
-    return f"{value:,.1f}" if value >= 0.1 else "fewer than 0.1"

@@ -1,16 +1,14 @@
 """The finding of a comparison in words, the warnings on it, and the phrases that captions and tables share."""
 
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import GREEDY
+from offleash.comparing.headline import headline
 from offleash.data.tally import Per
-from offleash.render.numbers import counted, share, short_name
 from offleash.stats.change import METRICS
-from offleash.stats.intervals import Interval
 from offleash.stats.support_classes import Rule, ratio
 
 
@@ -34,12 +32,13 @@ LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 
 
 def finding(comparison: Comparison) -> str:
-    """One paragraph: losses and gains, how many are significant, the net change, and what one sample is worth."""
-    return " ".join(
-        part
-        for part in (_counts(comparison), _significance(comparison), _net(comparison), _sample_value(comparison))
-        if part
-    )
+    """One paragraph: the headline, the counts of another rule or target, and what one sample is worth."""
+    return " ".join(part for part in (headline(comparison).text, details(comparison)) if part)
+
+
+def details(comparison: Comparison) -> str:
+    """What stands beside the headline: the counts of another rule or target, and what one sample is worth."""
+    return " ".join(part for part in (_other_counts(comparison), _sample_value(comparison)) if part)
 
 
 @dataclass(frozen=True)
@@ -117,89 +116,28 @@ def result_warnings(comparison: Comparison) -> list[str]:
     return out
 
 
-def _counts(comparison: Comparison) -> str:
-    """What was lost and gained. Each branch avoids a misleading sentence, such as "0.0 of the problems"."""
+def _other_counts(comparison: Comparison) -> str:
+    """What was lost and gained by the rule and per target in force, where they are not those of the headline."""
     change, base, rl = comparison.change, comparison.change.before, comparison.change.after
-    reached = change.P + change.S
-    about = "" if _is_whole(change.S) and _is_whole(change.E) and _is_whole(change.P) else "about "
-    alone = _is_whole(reached) and round(reached) == 1
-    of = f"the one {_unit(comparison, 1)}" if alone else f"the {_count(reached)} {_unit(comparison, 2)}"
-    all_of = of if alone else f"all of {of}"
-    if _is_zero(reached):
-        lost = f"{base} reaches none of the {_unit(comparison, 2)}"
-    elif reached < LEAST:
-        lost = f"{base} reaches fewer than {LEAST:g} {_unit(comparison, 2)}"
-    elif _is_zero(change.S):
-        lost = f"{rl} reaches {all_of} that {base} reaches"
-    elif change.S < LEAST:
-        lost = f"{rl} reaches all but fewer than {LEAST:g} of {of} that {base} reaches"
-    elif alone and _is_whole(change.S):
-        lost = f"{rl} no longer reaches {of} that {base} reaches"
-    else:
-        lost = f"{rl} no longer reaches {about}{_count(change.S)} of {of} that {base} reaches"
-    gained = "none" if _is_zero(change.E) else _positive(change.E, about)
-    subject = f"{rl} " if reached < LEAST else ""
-    return f"{lost}, and {subject}reaches {gained} that {base} does not (k = {change.k})."
-
-
-def _significance(comparison: Comparison) -> str:
-    """How many losses and gains are beyond chance, beside what resampling an unchanged model would show.
-
-    Per answer there is no test, and the retest-corrected SRR takes its place.
-    """
-    evidence = comparison.evidence
-    if evidence.losses_at_least is None:
-        retest = evidence.retest
-        if retest is None or comparison.tally.per is Per.PROBLEM:
-            return ""
-        redraw = f"Corrected for what a redraw of {comparison.before.name} would lose"
-        return f"{redraw}, {comparison.after.name} keeps {retest.SRR:.1%} (k = {retest.k})."
-    lost, gained = evidence.losses_at_least, evidence.gains_at_least
-    if _nothing_reached(comparison) and not lost and not gained:
+    if change.rule is Rule.SEEN and comparison.tally.per is Per.PROBLEM:
         return ""
-    if evidence.null is None and not lost and not gained:
-        return "None of this is significant."
-    if evidence.null is None or _nothing_reached(comparison):
-        return f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)."
-    losses, gains = evidence.null.expected_S, evidence.null.expected_E
-    expected = f"resampling an unchanged model would lose {_expected(losses)} and gain {_expected(gains)}"
-    if not lost and not gained:
-        return f"None of this is significant: {expected}."
-    significant = f"At least {lost} of the losses and {gained} of the gains are beyond chance (95% confidence)"
-    return f"{significant}; {expected}."
-
-
-def _net(comparison: Comparison) -> str:
-    """The direction of the net change, if McNemar finds any. A net change of 0 may hide many losses and gains."""
-    evidence = comparison.evidence
-    if evidence.mcnemar_p is None or evidence.E is None or evidence.S is None or _nothing_reached(comparison):
-        return ""
-    if evidence.mcnemar_p >= 0.05:
-        return f"The net change is not significant (McNemar p = {_p(evidence.mcnemar_p)})."
-    direction = "shrinkage" if evidence.S > evidence.E else "expansion"
-    return f"Net {direction} (McNemar p = {_p(evidence.mcnemar_p)})."
+    unit = _unit(comparison, 2)
+    scope = f"Counted per {comparison.tally.per.value}" if comparison.tally.per is not Per.PROBLEM else ""
+    rule = "" if change.rule is Rule.SEEN else f"{', b' if scope else 'B'}y the rule '{change.rule.value}'"
+    lost = f"{rl} no longer reaches {_few(change.S)} of the {_few(change.P + change.S)} {unit} that {base} reaches"
+    return f"{scope}{rule}, {lost} and reaches {_few(change.E)} that {base} does not."
 
 
 def _sample_value(comparison: Comparison) -> str:
-    """What one sample of the run after is worth, and from which k the run before is ahead."""
-    worth, cross, base, rl = (
-        comparison.equivalent[0],
-        comparison.crossing,
-        comparison.before.name,
-        comparison.after.name,
-    )
+    """What one sample of the run after is worth; where the curves cross is in the headline."""
+    worth, base, rl = comparison.equivalent[0], comparison.before.name, comparison.after.name
     if worth.most < 2 or comparison.tally.per is not Per.PROBLEM:
         return ""
-    parts = []
     if worth.k is not None:
-        parts.append(f"One {rl} sample does as well as {worth.text()} {base} samples")
-    elif worth.reason and "neither" not in worth.reason:
-        parts.append(f"One {rl} sample is worth {worth.reason.replace('the run before', base)}")
-    if cross.resolved:
-        parts.append(f"beyond {cross.text()} {base} is ahead")
-    elif cross.k is not None:
-        parts.append(f"whether {base} is ahead at larger k is not resolved")
-    return "; ".join(parts) + "." if parts else ""
+        return f"One {rl} sample does as well as {worth.text()} {base} samples."
+    if worth.reason and "neither" not in worth.reason:
+        return f"One {rl} sample is worth {worth.reason.replace('the run before', base)}."
+    return ""
 
 
 def _table(change: object) -> str:
@@ -221,24 +159,14 @@ def _count_and_verb(number: float, word: str, which: str = "") -> str:
     )
 
 
-def _nothing_reached(comparison: Comparison) -> bool:
-    """Whether neither run reached anything, so that there is nothing to have changed."""
-    return _is_zero(comparison.change.P + comparison.change.E + comparison.change.S)
-
-
 def _is_zero(value: float) -> bool:
     """Whether a number of problems is exactly none, not an expectation that rounds to it."""
     return _is_whole(value) and round(value) == 0
 
 
-def _positive(value: float, about: str) -> str:
-    """A number above 0 that does not read as none."""
-    return f"fewer than {LEAST:g}" if value < LEAST else f"{about}{_count(value)}"
-
-
-def _expected(value: float) -> str:
-    """An expected number of problems."""
-    return f"fewer than {LEAST:g}" if value < LEAST else f"about {value:.1f}"
+def _few(value: float) -> str:
+    """A number that does not read as none where it is not."""
+    return "none" if _is_zero(value) else f"fewer than {LEAST:g}" if value < LEAST else _count(value)
 
 
 def _is_whole(value: float) -> bool:
@@ -249,79 +177,3 @@ def _is_whole(value: float) -> bool:
 def _count(value: float) -> str:
     """A number of problems: whole where it is whole, else an expectation with one decimal."""
     return "?" if not np.isfinite(value) else f"{round(value):,}" if _is_whole(value) else f"{value:,.1f}"
-
-
-def _p(value: float) -> str:
-    """A p-value in two digits."""
-    return f"{value:.2g}" if value >= 1e-4 else f"{value:.1e}"
-
-
-# Phrases for captions and tables: problems and samples, the rule, and the metrics spelt out.
-
-
-# "a problem is reached when ..."
-REACHED = {
-    Rule.SEEN: "at least one of the k samples is correct",
-    Rule.ABOVE: "the share of correct samples is above tau",
-    Rule.CONFIDENT: "the lower confidence bound of its success rate is above epsilon",
-    Rule.POSTERIOR: "its success rate is above epsilon with high posterior probability",
-    Rule.CERTIFIED: "its certificate proves it",
-}
-# what is counted, in the singular
-UNITS = {Per.PROBLEM: "problem", Per.ANSWER: "correct answer", Per.SOLUTION: "solution"}
-METRIC_WORDS = {
-    "SRR": "support retention rate (SRR), the share of what was reached before that is still reached",
-    "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
-    "NSCR": "net support change rate (NSCR), gained minus lost over all that either run reached",
-}
-CELLS = (
-    "P: reached by both runs (kept); E: only by the run after (gained); S: only by the run before (lost); O: by neither"
-)
-
-
-def names(comparison: Comparison) -> tuple[str, str]:
-    """The names of both runs as sentences hold them."""
-    return short_name(comparison.before.name, 60), short_name(comparison.after.name, 60)
-
-
-def unit(comparison: Comparison, many: bool = True) -> str:
-    """What is counted."""
-    return UNITS[comparison.tally.per] + ("s" if many else "")
-
-
-def basis(comparison: Comparison, per: Per | None = None) -> str:
-    """What a figure is based on: problems, samples, k, and when a problem (or another target, `per`) is reached."""
-    change, before, after = comparison.change, *names(comparison)
-    problems = counted(len(set(comparison.tally.problem_P.tolist())), "problem")
-    target = UNITS[per or comparison.tally.per]
-    rule = f"rule {change.rule.value}: a {target} is reached when {REACHED[change.rule]}"
-    return f"{problems}, {drawn(comparison)}, {before} before and {after} after; k = {change.k:,}, {rule}."
-
-
-def drawn(comparison: Comparison) -> str:
-    """How many samples of each problem were drawn, in words."""
-    least, most = int(comparison.tally.drawn_PR.min()), int(comparison.tally.drawn_PR.max())
-    if (comparison.tally.until_R > 0).any():
-        until = int(comparison.tally.until_R.max())
-        return f"up to {most:,} samples per problem (a run stopped each problem at success {until})"
-    return f"{most:,} samples per problem" if least == most else f"{least:,} to {most:,} samples per problem"
-
-
-def between(value: float, interval: Interval) -> str:
-    """A value with its 95% interval."""
-    return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
-
-
-SPELT_OUT = {
-    "SRR": "support retention rate",
-    "NDR": "net discovery rate",
-    "SDS": "support dynamic score",
-    "NSCR": "net support change rate",
-}
-FORMULAS = {"SRR": "P/(P+S)", "NDR": "E/(P+E)", "SDS": "2PE/(P²+2PE+ES)", "NSCR": "(E-S)/(P+E+S)"}
-MEANING = {
-    "SRR": "share of what was reached before that is kept",
-    "NDR": "share of what is reached after that is new",
-    "SDS": "harmonic mean of SRR and NDR",
-    "NSCR": "gained minus lost, over all that either reached",
-}

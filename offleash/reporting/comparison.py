@@ -12,9 +12,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from offleash.comparing.captions import MEANING
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import MEANING, finding, input_warnings, result_warnings
+from offleash.comparing.headline import Finding, headline
+from offleash.comparing.next_steps import NextStep
+from offleash.comparing.sentences import details, input_warnings, result_warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.json import Json, encode
@@ -47,6 +50,7 @@ def document(
 
     sections = [comparison_json(comparison, entropy_section(entropies_of(comparison))) for comparison in comparisons]
     for section, comparison in zip(sections, comparisons, strict=True):
+        section["headline"] = encode(headline(comparison))
         section["warnings"] = encode(input_warnings(comparison))
     # flips and disagreements are computed on request only, so their keys are absent otherwise, not null
     if flips:
@@ -55,7 +59,7 @@ def document(
         for section, flipped in zip(sections, flips, strict=True):
             section["flips"] = flips_json(flipped)
     # the last comparison is the end of training; a reader of one comparison need not know that there can be several
-    whole: Json = {"schema": SCHEMA} | sections[-1]
+    whole: Json = {"schema": SCHEMA, "headline": sections[-1]["headline"]} | sections[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = sections
         # several comparisons repeat the notes on their first run
@@ -73,11 +77,29 @@ def document(
 MOST = 20  # benchmarks shown in a terminal, those with most problems
 
 
+COLOURS = {
+    Finding.SHRANK: "bold red",
+    Finding.GREW: "bold green",
+    Finding.MOVED: "bold magenta",
+    Finding.SHARPENED: "bold cyan",
+    Finding.NO_CHANGE: "bold",
+    Finding.TOO_FEW_SAMPLES: "bold yellow",
+}
+
+
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
     """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
     if len(comparisons) > 1:
         console.print(_checkpoint_table(comparisons, together))
     console.print(_comparison_table(comparisons))
+
+
+def show_headline(console: Console, comparison: Comparison, steps: Sequence[NextStep] = ()) -> None:
+    """Print the headline, in colour and last, where it is still on the screen; and what to do next."""
+    line = headline(comparison)
+    console.print(Text(f"\n{_plain(line.text)}", style=COLOURS[line.finding]))
+    for step in steps:
+        console.print(Text.assemble((f"  {step.text}  ", "dim"), _plain(step.command)), soft_wrap=True)
 
 
 def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -90,10 +112,9 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
     problem_count = f"{problems:,} problems" if problems != 1 else "1 problem"
     how = f"   {problem_count}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
     title.append(how, style="dim")
-    # most important first: a reader who stops after the finding and the counts has the result
     parts: list[RenderableType] = [
         title,
-        Text(_plain(finding(comparison))),
+        *(Text(_plain(line)) for line in [details(comparison)] if line),
         *(Text(f"! {_plain(warning.text)}", style="yellow") for warning in input_warnings(*comparisons)),
         Text(""),
         _cells(comparison),

@@ -6,8 +6,8 @@ r"""A comparison as rows of a LaTeX table, in the layout of Table 1 of arXiv:250
 import math
 from collections.abc import Sequence
 
+from offleash.comparing.captions import SPELT_OUT
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import SPELT_OUT
 from offleash.render.escape import tex
 from offleash.reporting.markdown import cells, rule_in_words, targets
 from offleash.stats.change import METRICS, SupportChange

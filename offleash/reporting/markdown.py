@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, finding, warnings
+from offleash.comparing.headline import headline
+from offleash.comparing.sentences import details, warnings
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
@@ -39,7 +41,7 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
     comparison = comparisons[-1]
     parts = [
         _title(comparison),
-        _escape_sentences(comparison, [finding(_with_placeholder_names(comparison))])[0],
+        *_escape_sentences(comparison, _sentences(_with_placeholder_names(comparison))),
         _about(comparison),
     ]
     parts += [_support(comparison), _metrics(comparison), *_pass_table(comparison), _significant(comparison)]
@@ -55,6 +57,11 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
     if command:
         parts.append(fenced(command))
     return "\n\n".join(parts) + "\n"
+
+
+def _sentences(comparison: Comparison) -> list[str]:
+    """The headline, and what stands beside it."""
+    return [text for text in (headline(comparison).text, details(comparison)) if text]
 
 
 def _title(comparison: Comparison) -> str:

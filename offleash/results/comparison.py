@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from offleash.comparing.evidence import Evidence
     from offleash.comparing.figures.figure_input import FigureInput
     from offleash.comparing.flips import Flips
+    from offleash.comparing.headline import Headline
+    from offleash.comparing.next_steps import NextStep
     from offleash.comparing.runs import ComparisonInputs
     from offleash.render.figure import Figure, FigureFormat
     from offleash.reporting.view import ViewServer
@@ -82,6 +84,23 @@ class ComparisonResult(Result):
         return self.comparison.evidence
 
     @property
+    def headline(self) -> "Headline":
+        """The result in one sentence: `str` of it is the text, `.finding` one word of six."""
+        from offleash.comparing.headline import headline
+
+        return headline(self.comparison)
+
+    @property
+    def next_steps(self) -> "list[NextStep]":
+        """What is worth doing next, as commands; none for runs that were not named by a path."""
+        from offleash.comparing.next_steps import next_steps
+        from offleash.loading.load import input_names
+
+        named = zip(input_names(self.inputs.runs), self.inputs.runs, strict=True)
+        arguments = {name: str(given) for name, given in named if isinstance(given, str | Path)}
+        return next_steps(self.comparison, arguments)
+
+    @property
     def finding(self) -> str:
         """What was found, in a few sentences."""
         if self.certified:
@@ -108,7 +127,7 @@ class ComparisonResult(Result):
 
             show_certified(out, self.certified)
             return
-        from offleash.reporting.comparison import show
+        from offleash.reporting.comparison import show, show_headline
 
         if self.verified:
             from offleash.verifying.logs import show_disagreements
@@ -119,10 +138,10 @@ class ComparisonResult(Result):
             from offleash.comparing.flips_report import show_flips
 
             show_flips(out, self.flips)
-        hint = (
-            f"\nReport: {self.report}" if self.report else "\nFor a page with figures and samples: --report report.html"
+        show_headline(out, self.comparison, self.next_steps)
+        say(
+            out, f"  Report: {self.report}" if self.report else "  Page with figures and samples:  --report report.html"
         )
-        say(out, hint)
 
     def save(
         self,
@@ -177,7 +196,7 @@ class ComparisonResult(Result):
             return markdown(self.of_samples(), self.union, command)
         from offleash.reporting.page.build import PageText, report_page
 
-        return report_page(self.with_texts(progress), PageText(command=command), progress)
+        return report_page(self.with_texts(progress), PageText(command=command, steps=self.next_steps), progress)
 
     def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
         """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""

@@ -24,7 +24,7 @@ Float = NDArray[np.float64]
 Rates = tuple[Float, Float]
 World = Callable[[np.random.Generator, int], Rates]
 
-STUDIES = 200 if FULL else 8
+FEW, MANY = 8, 200  # studies of a world in `make test`, and of the long form
 PROBLEMS, SAMPLES = 100, 256
 
 
@@ -93,9 +93,11 @@ def study(rates: Rates, rng: np.random.Generator, samples: int = SAMPLES) -> Hea
     return headline(ol.compare(*frames, replicates=1_000).comparison)
 
 
-def studies(world: World, label: int, problems: int = PROBLEMS, samples: int = SAMPLES) -> list[tuple[Rates, Headline]]:
+def studies(
+    world: World, label: int, problems: int = PROBLEMS, samples: int = SAMPLES, number: int = MANY
+) -> list[tuple[Rates, Headline]]:
     out = []
-    for seed in range(STUDIES):
+    for seed in range(number):
         rng = np.random.default_rng([label, seed])
         rates = world(rng, problems)
         out.append((rates, study(rates, rng, samples)))
@@ -115,12 +117,13 @@ def studies(world: World, label: int, problems: int = PROBLEMS, samples: int = S
     ids=[finding.value for finding in Finding],
 )
 def test_each_finding_is_the_usual_one_in_its_world(world: World, samples: int, expected: Finding) -> None:
-    findings = Counter(line.finding for _, line in studies(world, 1, samples=samples))
-    assert findings[expected] >= 0.75 * STUDIES, findings
+    number = MANY if FULL else FEW
+    findings = Counter(line.finding for _, line in studies(world, 1, samples=samples, number=number))
+    assert findings[expected] >= 0.75 * number, findings
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problems", [30, 100, 500])
+@pytest.mark.parametrize("problems", [30, 300])
 @pytest.mark.parametrize("samples", [16, 256])
 @pytest.mark.parametrize("world", [unchanged, sharpened(2), compensated, expanded, shrunken], ids=lambda w: w.__name__)
 def test_shrank_is_wrong_in_at_most_five_percent(world: World, problems: int, samples: int) -> None:
@@ -129,17 +132,17 @@ def test_shrank_is_wrong_in_at_most_five_percent(world: World, problems: int, sa
         line.finding is Finding.SHRANK and reach(after_P, samples) >= reach(before_P, samples) - 1e-9
         for (before_P, after_P), line in studies(world, 2, problems, samples)
     )
-    assert wrong <= 0.05 * STUDIES
+    assert wrong <= 0.05 * MANY
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problems", [30, 100, 500])
+@pytest.mark.parametrize("problems", [30, 300])
 @pytest.mark.parametrize("samples", [16, 256])
 @pytest.mark.parametrize("factor", [1, 2, 4, 16])
 def test_grew_is_wrong_in_at_most_five_percent(factor: int, problems: int, samples: int) -> None:
     """Wrong: `grew` or `moved` where no problem has p_rl > m p_base; sharpening by m has none."""
     lines = [line for _, line in studies(sharpened(factor), 3 + factor, problems, samples)]
-    assert sum(line.finding in (Finding.GREW, Finding.MOVED) for line in lines) <= 0.05 * STUDIES
+    assert sum(line.finding in (Finding.GREW, Finding.MOVED) for line in lines) <= 0.05 * MANY
 
 
 def test_every_sentence_names_its_budget_and_its_first_try() -> None:
@@ -154,7 +157,7 @@ def test_nothing_left_to_gain_and_nothing_reached_are_said() -> None:
     full, none = np.full(20, 0.9), np.zeros(20)
     rng = np.random.default_rng(0)
     assert "nothing left to gain" in str(study((full, full), rng, 64))
-    assert "before reaches no problem" in str(study((none, none), rng, 64)).replace("frame 1", "before")
+    assert "before reaches none of the 20 problems" in str(study((none, none), rng, 64))
 
 
 def test_a_gain_within_sharpening_is_no_growth_and_one_beyond_it_is() -> None:

@@ -36,24 +36,24 @@ def changed(one: Comparison, **cells: float) -> Comparison:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ([5], [9], "rl reaches the one problem that base reaches, and reaches none"),
-        ([5, 0], [0, 0], "rl no longer reaches the one problem that base reaches, and reaches none"),
+        ([5], [9], "rl reaches the one problem that base reaches, and there was nothing left to gain"),
+        ([5, 0], [0, 0], "rl no longer reaches the one problem that base reaches"),
         ([5, 9], [0, 9], "rl no longer reaches 1 of the 2 problems that base reaches"),
-        ([5, 9], [7, 9], "rl reaches all of the 2 problems that base reaches"),
-        ([0, 0], [7, 0], "base reaches none of the problems, and rl reaches 1 that base does not"),
+        ([5, 9], [7, 9], "rl reaches all the 2 problems that base reaches"),
+        ([0, 0], [7, 0], "base reaches none of the 2 problems, and rl gained 1 of the 2 left to gain"),
     ],
 )
 def test_one_problem_is_spoken_of_as_one(before: list[int], after: list[int], said: str, tmp_path: Path) -> None:
-    assert finding(told(tmp_path, before, after).comparison).startswith(said)
+    assert finding(told(tmp_path, before, after).comparison).startswith(f"Within 64 samples {said}")
 
 
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ({"P": 30.2, "S": 4.5, "E": 0.036}, "no longer reaches about 4.5 of the 34.7 problems that base reaches"),
-        ({"P": 30.2, "S": 4.5, "E": 0.036}, "and reaches fewer than 0.1 that base does not"),
+        ({"P": 30.2, "S": 4.5, "E": 0.036, "O": 2.0}, "no longer reaches 4.5 of the 34.7 problems that base reaches"),
+        ({"P": 30.2, "S": 4.5, "E": 0.036, "O": 2.0}, "and gained fewer than 0.1 of the 2.0 left to gain"),
         ({"P": 30.2, "S": 0.036, "E": 2.5}, "rl reaches all but fewer than 0.1 of the 30.2 problems that base reaches"),
-        ({"P": 0.01, "S": 0.02, "E": 2.5}, "base reaches fewer than 0.1 problems, and rl reaches about 2.5"),
+        ({"P": 0.01, "S": 0.02, "E": 2.5}, "base reaches fewer than 0.1 of the 2.5 problems, and rl gained 2.5"),
     ],
 )
 def test_a_fraction_of_a_problem_is_never_said_to_be_zero(cells: dict[str, float], said: str, tmp_path: Path) -> None:
@@ -64,14 +64,15 @@ def test_a_fraction_of_a_problem_is_never_said_to_be_zero(cells: dict[str, float
 
 def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None:
     assert finding(told(tmp_path, [0, 0], [0, 0], 8).comparison) == (
-        "base reaches none of the problems, and rl reaches none that base does not (k = 8)."
+        "Within 8 samples base reaches none of the 2 problems, and rl gained none of the 2 left to gain; too few "
+        "samples to tell more. pass@1 0% -> 0%."
     )
-    few = finding(told(tmp_path, [60] * 3, [60] * 3).comparison)
-    assert "resampling an unchanged model would lose fewer than 0.1 and gain fewer than 0.1" in few
+    few = finding(told(tmp_path, [60] * 3, [60] * 2 + [0]).comparison)
+    assert "the rate fell on it, 95%; resampling alone: fewer than 0.1" in few
     one = told(tmp_path, *spread(80, 64)).comparison
     null = one.evidence.null
     assert null is not None
-    assert f"lose about {null.expected_S:.1f} and gain about {null.expected_E:.1f}" in finding(one)
+    assert f"resampling alone: about {null.expected_S:.1f}" in finding(one)
 
 
 def test_guesses_are_counted_over_all_samples_in_words_and_figure_whatever_k_is(tmp_path: Path) -> None:

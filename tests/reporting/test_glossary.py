@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from offleash.comparing.sentences import SPELT_OUT
+from offleash.comparing.captions import SPELT_OUT
 from offleash.data.verdict import Verdict
 from offleash.reporting.glossary import GLOSSARY, MISREADINGS, document
 from offleash.stats.support_classes import Rule

@@ -9,8 +9,8 @@ import numpy as np
 from offleash.analyses.entropy.entropy import answer_entropy_PR, entropies_of, token_entropy_PR
 from offleash.analyses.entropy.positions import Bins
 from offleash.analyses.entropy.report import directions_text, positions_text
+from offleash.comparing.captions import drawn, names
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
-from offleash.comparing.sentences import drawn, names
 from offleash.data.scores import END, START
 from offleash.render.figure import (
     Chart,

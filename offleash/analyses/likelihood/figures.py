@@ -9,8 +9,8 @@ from offleash.analyses.likelihood.perplexity_by_class import (
     models_with_selected_scores,
     perplexities,
 )
+from offleash.comparing.captions import CELLS, basis, names
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASS_NAMES,

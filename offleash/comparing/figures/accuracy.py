@@ -7,8 +7,8 @@ would hide it.
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import drawn, names
 from offleash.comparing.figures.figure_input import FigureInput, run_names, run_scale
-from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import (
     Figure,
     FigureFormat,

@@ -5,9 +5,9 @@ from math import isfinite
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import METRIC_WORDS, basis, between, names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import METRIC_WORDS, basis, between, names
 from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,

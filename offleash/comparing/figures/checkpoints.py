@@ -3,9 +3,9 @@
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import METRIC_WORDS, basis, names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import METRIC_WORDS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     METRIC_DASHES,

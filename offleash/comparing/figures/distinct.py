@@ -6,8 +6,8 @@ Both runs are rarefied to the same numbers of readable answers: a run with more 
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import drawn, names
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
-from offleash.comparing.sentences import drawn, names
 from offleash.render.figure import (
     Figure,
     FigureFormat,

@@ -7,10 +7,10 @@ a bar and its diamond count the same problems.
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import basis, names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import GREEDY
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASSES,

@@ -2,8 +2,8 @@
 
 import altair as alt
 
+from offleash.comparing.captions import CELLS, basis, names
 from offleash.comparing.figures.figure_input import FigureInput, run_names
-from offleash.comparing.sentences import CELLS, basis, names
 from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, with_size
 from offleash.render.numbers import counted, odds, whole
 from offleash.stats.support_classes import AFTER, BEFORE

@@ -8,9 +8,9 @@ from math import log
 
 import altair as alt
 
+from offleash.comparing.captions import basis, names, unit
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
-from offleash.comparing.sentences import basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
     Chart,

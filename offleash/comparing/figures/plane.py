@@ -6,10 +6,10 @@ from math import log10
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import CELLS, basis, names
 from offleash.comparing.evidence import GREEDY
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.comparing.sentences import CELLS, basis, names
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASS_NAMES,

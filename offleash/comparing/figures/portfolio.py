@@ -8,9 +8,9 @@ from typing import Literal, cast
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import names
 from offleash.render.figure import (
     Figure,
     FigureFormat,

@@ -6,9 +6,9 @@ All of it is by the rule `seen`, whatever the comparison uses: only there is eve
 import altair as alt
 import numpy as np
 
+from offleash.comparing.captions import CELLS, METRIC_WORDS, basis, names, unit
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import CELLS, METRIC_WORDS, basis, names, unit
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASS_NAMES,

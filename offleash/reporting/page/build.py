@@ -18,7 +18,9 @@ from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
-from offleash.comparing.sentences import finding, warnings
+from offleash.comparing.headline import headline
+from offleash.comparing.next_steps import NextStep
+from offleash.comparing.sentences import details, finding, warnings
 from offleash.data.run import Run
 from offleash.data.tally import Per
 from offleash.progress import Progress, silent
@@ -225,9 +227,10 @@ class PageText:
     """What a page says beside its comparison."""
 
     command: str = ""  # that made it
-    headline: str = ""  # before the finding
+    headline: str = ""  # before that of the comparison
     sentences: Sequence[str] = ()
     chapters: Sequence[Chapter] = ()  # other comparisons, in short
+    steps: Sequence[NextStep] = ()  # what to do next
 
 
 def report_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
@@ -280,7 +283,8 @@ def _page(
         change=comparison.change,
         problems=len(detail.class_P),
         page_text=page_text,
-        finding=finding(comparison),
+        headline=headline(comparison),
+        details=details(comparison),
         rule=rule_in_words(comparison),
         tiles=tiles(comparison),
         averaging_note=averaging_note(comparison),

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, chance_rates
+from offleash.comparing.sentences import chance_rates
 from offleash.render.figure import CLASS_NAMES
 from offleash.render.json import count
 from offleash.render.numbers import whole
