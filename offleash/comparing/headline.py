@@ -202,7 +202,7 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
     if reached < LEAST:
         lost = f"{base} reaches {'fewer than 0.1' if reached else 'none'} of the {counted(change.problems, 'problem')}"
     elif change.S == 0:
-        lost = f"{rl} reaches {of if alone else f'all {of}'}"
+        lost = f"{rl} reaches {of if alone else of.replace('the', 'all', 1)}"
     elif change.S < LEAST:
         lost = f"{rl} reaches all but fewer than {LEAST:g} of {of}"
     else:

@@ -66,7 +66,7 @@ def _match(before: str, after: str) -> str | None:
     """The sweep that matches the entropy of both models, where both runs were drawn by offleash."""
     from offleash.data.run import read_origin
 
-    models = []
+    origins = []
     paths = [parse_argument(argument).paths for argument in (before, after)]
     for several in paths:
         if len(several) != 1 or not is_run(several[0]):
@@ -77,8 +77,11 @@ def _match(before: str, after: str) -> str | None:
             return None
         if origin is None or not origin.model.startswith(("hf:", "vllm:")):
             return None
-        models.append(origin.model)
-    problems = paths[0][0] / "problems.parquet"
-    out = quote(str(paths[0][0].parent / "match"))
-    pair = f"base={quote(models[0])} rl={quote(models[1])}"
-    return f"offleash sweep {quote(str(problems))} {pair} --match -k {MATCH_K} -o {out}"
+        origins.append(origin)
+    if origins[0].model == origins[1].model:
+        return None
+    folder = paths[0][0]
+    pair = " ".join(f"{name}={quote(origin.model)}" for name, origin in zip(("base", "rl"), origins, strict=True))
+    limits = f"-k {MATCH_K} --max-tokens {origins[0].decoding['max_tokens']}"
+    problems, out = quote(str(folder / "problems.parquet")), quote(str(folder.parent / "match"))
+    return f"offleash sweep {problems} {pair} --match {limits} -o {out}"

@@ -39,7 +39,7 @@ def changed(one: Comparison, **cells: float) -> Comparison:
         ([5], [9], "rl reaches the one problem that base reaches, and there was nothing left to gain"),
         ([5, 0], [0, 0], "rl no longer reaches the one problem that base reaches"),
         ([5, 9], [0, 9], "rl no longer reaches 1 of the 2 problems that base reaches"),
-        ([5, 9], [7, 9], "rl reaches all the 2 problems that base reaches"),
+        ([5, 9], [7, 9], "rl reaches all 2 problems that base reaches"),
         ([0, 0], [7, 0], "base reaches none of the 2 problems, and rl gained 1 of the 2 left to gain"),
     ],
 )
