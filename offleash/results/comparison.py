@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from offleash.comparing.flips import Flips
     from offleash.comparing.runs import ComparisonInputs
     from offleash.render.figure import Figure, FigureFormat
+    from offleash.reporting.problem_lists import ProblemList
     from offleash.reporting.view import ViewServer
     from offleash.stats.change import SupportChange
     from offleash.stats.curves import Curve
@@ -53,6 +54,8 @@ class ComparisonResult(Result):
     verified: "tuple[Disagreement, ...]" = ()  # runs that were judged first
     certified: "tuple[CertifiedComparison, ...]" = ()
     report: Path | None = None  # the page that was written
+    listing: "ProblemList | None" = None  # where asked for: the lost, gained, fallen or risen problems
+    csv: Path | None = None  # the table of problems that was written
     _figure_inputs: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -99,7 +102,8 @@ class ComparisonResult(Result):
             return certified_json(self.certified)
         from offleash.reporting.comparison import document
 
-        return document(self.comparisons, self.union, self.flips, self.verified)
+        whole = document(self.comparisons, self.union, self.flips, self.verified)
+        return whole if self.listing is None else {**whole, "listed": self.listing.to_json()}
 
     def show(self, console: "Console | None" = None) -> None:
         out = console_of(console)
@@ -107,6 +111,12 @@ class ComparisonResult(Result):
             from offleash.analyses.certificates.report import show_certified
 
             show_certified(out, self.certified)
+            return
+        if self.listing is not None:
+            from offleash.reporting.problem_lists import show_list
+
+            show_list(out, self.listing)
+            self._say_table(out)
             return
         from offleash.reporting.comparison import show
 
@@ -123,6 +133,11 @@ class ComparisonResult(Result):
             f"\nReport: {self.report}" if self.report else "\nFor a page with figures and samples: --report report.html"
         )
         say(out, hint)
+        self._say_table(out)
+
+    def _say_table(self, out: "Console") -> None:
+        if self.csv is not None:
+            say(out, f"Problems: {self.csv}")
 
     def save(
         self,
