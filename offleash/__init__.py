@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from offleash.api.compare import figure as figure
     from offleash.api.compare import load as load
     from offleash.api.compare import report as report
+    from offleash.api.compare import show as show
     from offleash.api.compare import tally as tally
     from offleash.api.compare import view as view
     from offleash.api.draw import certify as certify
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from offleash.results.samples import ImportResult as ImportResult
     from offleash.results.samples import ProblemSetResult as ProblemSetResult
     from offleash.results.samples import ScoreResult as ScoreResult
+    from offleash.results.samples import ShowResult as ShowResult
     from offleash.results.samples import StudyResult as StudyResult
     from offleash.results.samples import VerifyResult as VerifyResult
     from offleash.stats.change import support_change as support_change
@@ -105,6 +107,7 @@ _PUBLIC = {
     "Reading": "offleash.options",
     "ReportResult": "offleash.results.comparison",
     "ScoreResult": "offleash.results.samples",
+    "ShowResult": "offleash.results.samples",
     "StrategiesResult": "offleash.results.analyses",
     "StudyResult": "offleash.results.samples",
     "SweepResult": "offleash.results.analyses",
@@ -135,6 +138,7 @@ _PUBLIC = {
     "problem_set": "offleash.api.verify",
     "report": "offleash.api.compare",
     "score": "offleash.api.verify",
+    "show": "offleash.api.compare",
     "show_formats": "offleash.api.logs",
     "simulated_run": "offleash.analyses.theory.world",
     "strategies": "offleash.api.analyse",

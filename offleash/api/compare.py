@@ -1,4 +1,4 @@
-"""compare, and what can be made from a comparison: report, figure, view. Also load and tally, for notebooks.
+"""compare, and what can be made from a comparison: report, figure, view, show. Also load and tally, for notebooks.
 
 Every option is declared here and nowhere else (offleash/options.py says how). Heavy modules are imported by the
 function that needs them: comparing two files of counts needs neither torch nor altair.
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
     from offleash.data.run import Run
     from offleash.data.tally import Tally
     from offleash.results.comparison import ComparisonResult, FigureResult, ReportResult, ViewSession
+    from offleash.results.samples import ShowResult
 
 RUNS = Data("BEFORE AFTER...", "Run folders, log files, folders, quoted globs or files of counts; NAME=PATH names one.")
+LISTS = ("lost", "gained", "fell", "rose")
+SHOWN_VERDICTS = ("correct", "wrong", "unread", "failed", "all")
+PROBLEM_FILES = (".jsonl", ".parquet")
+COMPARE_ONLY = ("report", "flips", "question", "list", "out", "csv")  # options that report, figure and view lack
 
 
 @verb
@@ -72,6 +77,20 @@ def compare(
     report: Annotated[
         str | Path | None, Flag("Also write an HTML page with figures and samples.", metavar="FILE")
     ] = None,
+    list: Annotated[  # noqa: A002
+        str | None,
+        Flag(
+            "Print the problems of a list instead: lost and gained by class, fell and rose by significance.",
+            choices=LISTS,
+        ),
+    ] = None,
+    out: Annotated[
+        str | Path | None,
+        Flag("Write the problems of --list: .jsonl or .parquet, for draw, train, TRL and verl.", metavar="FILE"),
+    ] = None,
+    csv: Annotated[
+        str | Path | None, Flag("Write a table of all problems: class, counts, p-values.", metavar="FILE")
+    ] = None,
     allow: Allow = (),
     replicates: Replicates = 10_000,
     seed: Seed = 0,
@@ -101,6 +120,7 @@ def compare(
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
       offleash compare runs/base runs/rl --report report.html
       offleash compare runs/base runs/rl --flips             (what to check before believing it)
+      offleash compare runs/base runs/rl --list lost --out lost.jsonl    (problems to draw from or to train on)
       offleash compare base.jsonl rl.jsonl --verifier math   (judge the samples of other tools' logs)
       offleash compare certs/base certs/rl                   (from offleash certify: no sampling noise)
 
@@ -121,6 +141,7 @@ def compare(
             "--problems, --opened, --jobs, --no-cache, --judge and other options of judging need a verifier. "
             "Add --verifier NAME."
         )
+    _check_problem_files(list, out, csv)
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
         from offleash.loading.wide import wide_runs
@@ -141,6 +162,9 @@ def compare(
             "--flips": flips,
             "--verifier": verifier is not None,
             "--report": report is not None,
+            "--list": list is not None,
+            "--out": out is not None,
+            "--csv": csv is not None,
         }
         certified_settings = certified_question(question or "completion", replicates, seed, sample_options)
         certified = compare_certificates(runs, certified_settings, verdicts, before, after, progress)
@@ -174,9 +198,42 @@ def compare(
     flipped = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
     result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
+    if list is not None or csv is not None:
+        result = replace(result, **_problem_files(result, list, out, csv))
     if page is not None:
         result.save(page, command=command, progress=progress)
     return result
+
+
+def _check_problem_files(name: str | None, out: str | Path | None, csv: str | Path | None) -> None:
+    """Refuse files of problems that could not be written before anything is compared."""
+    if out is None and csv is None:
+        return
+    from offleash.render.output import check_writable
+
+    if out is not None and name is None:
+        raise OffleashError(f"--out {out} writes the problems of a list. Add --list lost, gained, fell or rose.")
+    for option, path, endings in (("--out", out, PROBLEM_FILES), ("--csv", csv, (".csv",))):
+        if path is not None and Path(path).suffix.lower() not in endings:
+            raise OffleashError(f"{option} {path} should end in {' or '.join(endings)}. Choose another name.")
+        if path is not None:
+            check_writable(Path(path), option=option)
+
+
+def _problem_files(
+    result: "ComparisonResult", name: str | None, out: str | Path | None, csv: str | Path | None
+) -> dict[str, Any]:
+    """The list of problems that --list names, written where --out says, and the table of --csv."""
+    from offleash.reporting.problem_lists import problem_list, write_problems, write_table
+
+    made: dict[str, Any] = {}
+    if name is not None:
+        listing = problem_list(result.comparison, name)
+        made["listing"] = listing if out is None else write_problems(listing, Path(out))
+    if csv is not None:
+        write_table(result.comparisons, Path(csv))
+        made["csv"] = Path(csv)
+    return made
 
 
 # report, figure and view take the options of `compare`, and each makes one thing of the comparison.
@@ -202,7 +259,7 @@ def report(
     intervals: Annotated[bool, Flag("In LaTeX rows, add the 95% intervals to the rates.")] = False,
     command: str = "",
     progress: Progress = silent,
-    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+    **options: Annotated[Any, OptionsOf(compare, without=COMPARE_ONLY)],
 ) -> "ReportResult":
     """One page to read and share: what RL kept, lost and gained, and whether to believe it.
 
@@ -291,7 +348,7 @@ def figure(
         int | None, Flag("Width in pixels. Default: 236, one column of a paper.", metavar="PX", least=150, most=4_000)
     ] = None,
     progress: Progress = silent,
-    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+    **options: Annotated[Any, OptionsOf(compare, without=COMPARE_ONLY)],
 ) -> "FigureResult":
     """One figure of a comparison as PDF, SVG or PNG, with a caption that says how to read it.
 
@@ -328,9 +385,10 @@ def view(
         int, Flag("Port to serve on (127.0.0.1). 0: any free port.", metavar="N", least=0, most=65_535)
     ] = 0,
     open: Annotated[bool, Flag("Open the page in the browser.")] = False,  # noqa: A002
+    problem: Annotated[str | None, Flag("Open the page at this problem.", metavar="ID")] = None,
     command: str = "",
     progress: Progress = silent,
-    **options: Annotated[Any, OptionsOf(compare, without=("report", "flips", "question"))],
+    **options: Annotated[Any, OptionsOf(compare, without=COMPARE_ONLY)],
 ) -> "ViewSession":
     """The page of `report` with every sample of every problem, loaded on demand.
 
@@ -339,6 +397,7 @@ def view(
 
     Examples:
       offleash view runs/base runs/rl --open
+      offleash view runs/base runs/rl --open --problem aime24-7
       offleash view base=logs/base.jsonl rl=logs/rl.jsonl
       offleash view runs/base runs/rl --port 8000            (from another machine: ssh -L 8000:127.0.0.1:8000 HOST)
       offleash view runs/base runs/rl --json                 (prints the address as JSON, and serves)
@@ -351,15 +410,50 @@ def view(
     """
     from offleash.reporting.page.build import PageText, view_page
     from offleash.reporting.samples import SampleStore
-    from offleash.reporting.view import ViewServer, check_port
+    from offleash.reporting.view import ViewServer, check_port, problem_fragment
     from offleash.results.comparison import ViewSession
 
     check_port(port)
     result = _samples(compare(*runs, progress=progress, **options))
     subject = result.with_texts(progress)
+    place = "" if problem is None else problem_fragment(subject.comparison, problem)
     page = view_page(subject, PageText(command=command, steps=result.next_steps), progress)
     server = ViewServer(SampleStore(subject.comparison), page, port)
-    return ViewSession(server.url, server, result, open)
+    return ViewSession(server.url + place, server, result, open)
+
+
+@verb
+def show(
+    run: Annotated["str | Path | Run", Data("RUN", "A run folder, a log file, a folder of logs or a quoted glob.")],
+    problem: Annotated[str, Data("PROBLEM", "The id of a problem, as `compare --list` prints it.")],
+    *,
+    verdict: Annotated[str, Flag("Which samples to print.", choices=SHOWN_VERDICTS)] = "correct",
+    most: Annotated[int, Flag("How many samples at most.", metavar="N", least=1)] = 3,
+    verdicts: Verdicts = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "ShowResult":
+    """Print samples of one problem, with their texts: how was it solved?
+
+    Examples:
+      offleash compare runs/base runs/rl --list lost         (which problems were lost)
+      offleash show runs/base aime24-7                       (how the base solved one of them)
+      offleash show runs/rl aime24-7 --verdict wrong --most 10
+      offleash show logs/base.jsonl 17 --verdict all --json
+
+    In Python:
+      >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
+      >>> judged = ol.verify(run.folder)
+      >>> shown = ol.show(run.folder, "speed")
+      >>> shown.samples[0].verdict, shown.samples[0].answer
+      ('correct', '30')
+    """
+    from offleash.loading.load import load_options
+    from offleash.reporting.show import shown_problem
+    from offleash.results.samples import ShowResult
+
+    options = load_options((run,), reading, None, verdicts)
+    return ShowResult(shown_problem(run, str(problem), verdict, most, options, progress))
 
 
 # Parts of a comparison, for notebooks: the command line has no verb for them.

@@ -55,6 +55,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
             f"{API}.compare:view",
             "The page of `report` with every sample of every problem, loaded on demand.",
         ),
+        Verb("show", f"{API}.compare:show", "Print samples of one problem, with their texts: how was it solved?"),
         Verb(
             "figure",
             f"{API}.compare:figure",

@@ -186,7 +186,7 @@ def _evidence_of_stopped_runs(
     }
     # with a smaller k the records hold successes beyond it, and the test is about the whole record
     if (pair.budget_R == change.k).all():
-        lost_p, gained_p = (_loss_p(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
+        lost_p, gained_p = (loss_p_of_stopped(pair, side, other) for side, other in ((BEFORE, AFTER), (AFTER, BEFORE)))
         known |= {
             "losses_at_least": holm_rejections(lost_p),
             "gains_at_least": holm_rejections(gained_p),
@@ -199,7 +199,7 @@ def _evidence_of_stopped_runs(
     return Evidence(**known)
 
 
-def _loss_p(pair: Tally, side: int, other: int) -> Float:
+def loss_p_of_stopped(pair: Tally, side: int, other: int) -> Float:
     """p of each loss (or gain) of runs that may have stopped early: how soon successes came, against none."""
     stopped_P, until, budget = pair.stopped_PR[:, side], int(pair.until_R[side]), int(pair.budget_R[other])
     return loss_p_stopped(pair.drawn_PR[:, side], until, budget, pair.correct_PR[:, [side, other]], stopped_P)

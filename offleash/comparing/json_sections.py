@@ -13,6 +13,7 @@ from offleash.comparing.answers import Diversity
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import GAP_BUDGET, Comparison
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
+from offleash.comparing.per_problem import detail, problem_table
 from offleash.data.run import Run
 from offleash.data.tally import Tally
 from offleash.render.json import Json, count, encode
@@ -58,6 +59,8 @@ def comparison_json(comparison: Comparison, entropy: Mapping[str, object]) -> Js
             "runs": {name: _run(run, tally, SIDES[name]) for name, run in runs.items()},
             "benchmarks": {part.name or "all": _benchmark(part) for part in comparison.benchmarks},
             "macro": _macro(comparison.macro),
+            "problems": _problems(comparison),
+            "problems_reasons": detail(comparison).reasons,
             "notes": comparison.notes,
         }
     )
@@ -191,6 +194,11 @@ def _benchmark(part: BenchmarkChange) -> Json:
         "pass_at_1": dict(zip(SIDES, part.pass_at_1, strict=True)),
         "pass_at_k": dict(zip(SIDES, part.pass_at_k, strict=True)),
     }
+
+
+def _problems(comparison: Comparison) -> list[Json]:
+    """Every problem: its class, its counts and its tests."""
+    return problem_table(comparison).drop("question", "gold").to_dicts()
 
 
 def _macro(macro: Macro | None) -> object:

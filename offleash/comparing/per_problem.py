@@ -1,10 +1,11 @@
-"""A comparison problem by problem, for figures and the page's table: classes, rates, p-values and answers.
+"""A comparison problem by problem: classes, rates, tests and answers, for JSON, lists, figures and the page's table.
 
 The classes are those of single problems by their first k samples. They need not add up to the table of the comparison,
-which averages over all choices of k samples.
+which averages over all choices of k samples. Two tests: whether the rate changed, by all samples of a problem, and
+whether its loss or gain is more than chance, by the k samples that decide its class.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,19 +13,24 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from offleash.comparing.align import is_greedy
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import GREEDY, loss_p_of_stopped
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
+from offleash.stats.chance import benjamini_hochberg
 from offleash.stats.change import states
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied
+from offleash.stats.significance import FDR, TIE_FACTOR
 from offleash.stats.support_classes import AFTER, BEFORE, IN, UNDETERMINED, Rule
 
 Flags = NDArray[np.bool_]
 Text = NDArray[np.str_]
 Statistic = Callable[[ArrayLike, ArrayLike, int, ArrayLike], Float]  # counts, their problems, problems, n
 
-UNKNOWN_CLASS = "?"
+UNDETERMINED_CLASS = "U"
+FELL, ROSE = "fell", "rose"  # what became of a rate
 
 
 @dataclass(frozen=True)
@@ -34,10 +40,21 @@ class ProblemDetail:
     comparison: Comparison
     problems: pl.DataFrame  # PROBLEMS
     tally: Tally  # per problem, whatever the comparison counts
-    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "?": undetermined
+    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "U": undetermined
     rate_PR: Float  # of a record that stopped at its m-th success, (m-1)/(N-1): unbiased
-    p_P: Float  # two-sided: did the rate change? NaN where a run stopped early
-    significant_P: Flags  # on the lists of significant losses and gains (5% false discoveries)
+    p_P: Float  # two-sided, all samples: did the rate change? NaN where there is no valid test
+    q_P: Float  # Benjamini-Hochberg over all problems
+    change_P: Text  # FELL or ROSE at a false discovery rate of 5%, else ""
+    p_class_P: (
+        Float  # one-sided, the k samples of the class: loss of S, gain of E; NaN for the others and without a test
+    )
+    q_class_P: Float  # Benjamini-Hochberg over all problems, those of another class with p = 1
+    reasons: Mapping[str, str]  # why p_P (key "p") and p_class_P (key "p_class") are NaN for all problems
+
+    @property
+    def significant_P(self) -> Flags:
+        """Significantly lost or gained, at a false discovery rate of 5%."""
+        return np.asarray(self.q_class_P <= FDR * TIE_FACTOR)
 
     @property
     def answers(self) -> list[Answers] | None:
@@ -59,19 +76,62 @@ class ProblemDetail:
 
 
 def detail(comparison: Comparison) -> ProblemDetail:
-    """The detail of a comparison; what takes a scan of the samples is computed on first use."""
+    """The detail of a comparison, computed once; what takes a scan of the samples is computed on first use."""
+    return comparison.once("per problem", _detail)
+
+
+def _detail(comparison: Comparison) -> ProblemDetail:
     aligned = comparison.counted
-    significant = set(comparison.evidence.lost) | set(comparison.evidence.gained)
+    class_P, rate_PR = _classes(comparison), _rates(aligned.tally)
+    (p_P, no_p), (p_class_P, no_p_class) = _p_of_change(comparison), _p_of_class(comparison, class_P)
+    q_P = p_P if no_p else benjamini_hochberg(p_P)
+    fell_P = rate_PR[:, AFTER] < rate_PR[:, BEFORE]
     return ProblemDetail(
         comparison=comparison,
         problems=aligned.problems,
         tally=aligned.tally,
-        class_P=_classes(comparison),
-        rate_PR=_rates(aligned.tally),
-        p_P=_p_of_change(aligned.tally),
-        significant_P=np.isin(aligned.tally.problem_P, sorted(significant))
-        if significant
-        else np.zeros(len(aligned.tally), dtype=bool),
+        class_P=class_P,
+        rate_PR=rate_PR,
+        p_P=p_P,
+        q_P=q_P,
+        change_P=np.where(q_P <= FDR * TIE_FACTOR, np.where(fell_P, FELL, ROSE), ""),
+        p_class_P=p_class_P,
+        q_class_P=_q_of_class(p_class_P, class_P),
+        reasons={name: why for name, why in (("p", no_p), ("p_class", no_p_class)) if why},
+    )
+
+
+def problem_table(comparison: Comparison) -> pl.DataFrame:
+    """The problems of a comparison as a table, in the order of their ids.
+
+    Args:
+        comparison: two compared runs.
+
+    Returns:
+        The keys of `problems` in the JSON (docs/json.md), null where there is no value, then question and gold answer.
+    """
+    rows = detail(comparison)
+    tally = rows.tally
+    counts = {
+        f"{letter}_{side}": count_PR[:, r].tolist()
+        for r, side in ((BEFORE, "before"), (AFTER, "after"))
+        for letter, count_PR in (("n", tally.drawn_PR), ("c", tally.correct_PR))
+    }
+    columns = {
+        "id": rows.problems["problem"],
+        "benchmark": rows.problems["benchmark"],
+        "class": rows.class_P.tolist(),
+        **counts,
+        "p": rows.p_P.tolist(),
+        "q": rows.q_P.tolist(),
+        "change": [change or None for change in rows.change_P.tolist()],
+        "p_class": rows.p_class_P.tolist(),
+        "q_class": rows.q_class_P.tolist(),
+        "question": rows.problems["question"],
+        "gold": rows.problems["gold"],
+    }
+    return pl.DataFrame(columns, schema_overrides={"change": pl.String}).with_columns(
+        pl.col("p", "q", "p_class", "q_class").fill_nan(None)
     )
 
 
@@ -87,7 +147,9 @@ def _classes(comparison: Comparison) -> Text:
         state_PR = states(tally, change.rule, change.k, comparison.question.tau, comparison.question.zeta)
         reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
     names = np.array([["O", "E"], ["S", "P"]])  # before, after
-    return np.where(known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNKNOWN_CLASS)
+    return np.where(
+        known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNDETERMINED_CLASS
+    )
 
 
 def _rates(tally: Tally) -> Float:
@@ -98,15 +160,52 @@ def _rates(tally: Tally) -> Float:
     return np.where(short, ended, plain)
 
 
-def _p_of_change(tally: Tally) -> Float:
-    """Fisher's exact test of each problem, twice the smaller tail."""
+def _p_of_change(comparison: Comparison) -> tuple[Float, str]:
+    """Fisher's exact test of each problem, twice the smaller tail, on all samples; and why there is none."""
+    tally = comparison.counted.tally
     if (tally.until_R > 0).any():
-        return np.full(len(tally), np.nan)
-    drawn_PR, correct_PR = tally.drawn_PR, tally.correct_PR
-    hypergeometric = (drawn_PR.sum(axis=1), correct_PR.sum(axis=1), drawn_PR[:, AFTER])
-    low = hypergeometric_at_most(correct_PR[:, AFTER], *hypergeometric)
-    high = hypergeometric_at_least(correct_PR[:, AFTER], *hypergeometric)
-    return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
+        why = "a run stopped at a success, so its rates are not shares of a fixed number of samples"
+        return np.full(len(tally), np.nan), why
+    if _is_greedy(comparison):
+        return np.full(len(tally), np.nan), GREEDY
+    low_P, high_P = _tails(tally.drawn_PR, tally.correct_PR)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(low_P, high_P))), ""
+
+
+def _p_of_class(comparison: Comparison, class_P: Text) -> tuple[Float, str]:
+    """One-sided test of each loss (class S) and each gain (class E), NaN for the others; and why there is none."""
+    tally, k = comparison.counted.tally, comparison.change.k
+    none_P = np.full(len(tally), np.nan)
+    if _is_greedy(comparison):
+        return none_P, GREEDY
+    if not (tally.until_R > 0).any():
+        low_P, high_P = _tails(np.full_like(tally.drawn_PR, k), tally.head_PR)
+    elif (tally.budget_R == k).all():
+        low_P, high_P = loss_p_of_stopped(tally, BEFORE, AFTER), loss_p_of_stopped(tally, AFTER, BEFORE)
+    else:
+        return none_P, f"runs that stopped early include successes beyond k = {k}"
+    return np.where(class_P == "S", low_P, np.where(class_P == "E", high_P, np.nan)), ""
+
+
+def _q_of_class(p_class_P: Float, class_P: Text) -> Float:
+    """Losses and gains are two lists, each corrected over all problems, as in comparing/evidence.py."""
+    q_P = np.full(len(class_P), np.nan)
+    for name in ("S", "E"):
+        mine_P = (class_P == name) & ~np.isnan(p_class_P)
+        if mine_P.any():
+            q_P[mine_P] = benjamini_hochberg(np.where(mine_P, p_class_P, 1.0))[mine_P]
+    return q_P
+
+
+def _tails(drawn_P2: Integer, correct_P2: Integer) -> tuple[Float, Float]:
+    """Fisher's one-sided p of each problem: that its rate fell, and that it rose."""
+    total_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1), drawn_P2[:, AFTER]
+    after_P = correct_P2[:, AFTER]
+    return hypergeometric_at_most(after_P, *total_P), hypergeometric_at_least(after_P, *total_P)
+
+
+def _is_greedy(comparison: Comparison) -> bool:
+    return is_greedy(comparison.before) or is_greedy(comparison.after)
 
 
 def _over_readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:

@@ -212,10 +212,15 @@ def _derived(fields: Fields, cells: Cells, extra: dict[str, object]) -> Derived:
 
 def _message(made: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
     """The prompt: by the benchmark's style, or in a user's file by the verifier, unless the question says how."""
-    if style is None:
-        ready = chosen["question"] == "prompt" or any(mark in made.question for mark in ASKS_FOR_FORMAT)
-        style = "plain" if ready else STYLES.get(verifier or "", "boxed")
-    return prompt(style, made.question, details)
+    if style is None and chosen["question"] == "prompt":
+        style = "plain"
+    return own_prompt(made.question, details, verifier) if style is None else prompt(style, made.question, details)
+
+
+def own_prompt(question: str, details: Cells, verifier: str | None) -> str:
+    """The prompt of a problem that has none of its own: as its verifier wants, unless the question says how."""
+    ready = any(mark in question for mark in ASKS_FOR_FORMAT)
+    return prompt("plain" if ready else STYLES.get(verifier or "", "boxed"), question, details)
 
 
 def _name(path: Path, row: Row, cells: Cells, chosen: Columns, number: int, benchmark: Benchmark | None) -> str:

@@ -54,6 +54,19 @@ def single_line(text: str, letters: int) -> str:
     return visible(clipped(" ".join(text[: 4 * letters].split()), letters))
 
 
+_FORMULA = re.compile(r"\s*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?%?")
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text of a CSV cell that no spreadsheet runs as a formula: '=1+1 instead of =1+1; numbers stay as they are.
+
+    >>> spreadsheet_text("=HYPERLINK(1)"), spreadsheet_text("-5"), spreadsheet_text("-5+cmd|x"), spreadsheet_text("a=b")
+    ("'=HYPERLINK(1)", '-5', "'-5+cmd|x", 'a=b')
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
 def script_json(value: object) -> str:
     """JSON that may stand inside a <script> block: nothing in it can end the block."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)

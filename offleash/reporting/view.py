@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import parse_qsl
 
+from offleash.comparing.compare import Comparison
 from offleash.data.shards import DAMAGE, first_line
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
@@ -31,6 +32,7 @@ from offleash.reporting.samples import (
     samples_document,
     text_document,
 )
+from offleash.reporting.show import problem_row
 
 # Routes: what each address returns. No address names a file: rows and indices are numbers, and checked.
 
@@ -125,6 +127,12 @@ def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
             404, f"{name!r} has no text for sample {index} of this problem. /api/samples lists the samples."
         )
     return part
+
+
+def problem_fragment(comparison: Comparison, problem: str) -> str:
+    """The end of an address that opens the page at a problem (render/assets/problem.js: openFragment)."""
+    runs = f"{comparison.change.before} and {comparison.change.after}"
+    return f"#problem={problem_row(problem, comparison.counted.problems['problem'].to_list(), runs)}"
 
 
 # a route lists its parameters, so that a misspelt one is an error and not silently the default

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from offleash.comparing.next_steps import NextStep
     from offleash.comparing.runs import ComparisonInputs
     from offleash.render.figure import Figure, FigureFormat
+    from offleash.reporting.problem_lists import ProblemList
     from offleash.reporting.view import ViewServer
     from offleash.stats.change import SupportChange
     from offleash.stats.curves import Curve
@@ -55,6 +56,8 @@ class ComparisonResult(Result):
     verified: "tuple[Disagreement, ...]" = ()  # runs that were judged first
     certified: "tuple[CertifiedComparison, ...]" = ()
     report: Path | None = None  # the page that was written
+    listing: "ProblemList | None" = None  # where asked for: the lost, gained, fallen or risen problems
+    csv: Path | None = None  # the table of problems that was written
     _figure_inputs: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -118,7 +121,8 @@ class ComparisonResult(Result):
             return certified_json(self.certified)
         from offleash.reporting.comparison import document
 
-        return document(self.comparisons, self.union, self.flips, self.verified)
+        whole = document(self.comparisons, self.union, self.flips, self.verified)
+        return whole if self.listing is None else {**whole, "listed": self.listing.to_json()}
 
     def show(self, console: "Console | None" = None) -> None:
         out = console_of(console)
@@ -126,6 +130,12 @@ class ComparisonResult(Result):
             from offleash.analyses.certificates.report import show_certified
 
             show_certified(out, self.certified)
+            return
+        if self.listing is not None:
+            from offleash.reporting.problem_lists import show_list
+
+            show_list(out, self.listing)
+            self._say_table(out)
             return
         from offleash.reporting.comparison import show, show_headline
 
@@ -142,6 +152,11 @@ class ComparisonResult(Result):
         say(
             out, f"  Report: {self.report}" if self.report else "  Page with figures and samples:  --report report.html"
         )
+        self._say_table(out)
+
+    def _say_table(self, out: "Console") -> None:
+        if self.csv is not None:
+            say(out, f"Problems: {self.csv}")
 
     def save(
         self,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from offleash.drawing.fsck import FsckReport
     from offleash.loading.import_logs import LogImport
     from offleash.problems.problem import ProblemSet
+    from offleash.reporting.show import ShownProblem, ShownSample
     from offleash.scoring.rows import ScoredRow
     from offleash.scoring.score import ScoredFile, ScoredRun
     from offleash.studies import Cost, StudyRuns
@@ -192,6 +193,33 @@ class ScoreResult(Result):
         from offleash.scoring.report import file_text, scored_text
 
         say(console, "\n".join(map(scored_text, self.runs)) if self.file is None else file_text(self.file))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ShowResult(Result):
+    """Samples of one problem of one run.
+
+    >>> written = Path("log.jsonl").write_text('{"problem": "1+1", "response": "It is 2", "correct": true}')
+    >>> ol.show("log.jsonl", "1+1").samples[0].text
+    'It is 2'
+    """
+
+    shown: "ShownProblem"
+
+    @property
+    def samples(self) -> "tuple[ShownSample, ...]":
+        """The samples, in the order of their index."""
+        return self.shown.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.reporting.show import shown_document
+
+        return shown_document(self.shown)
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.reporting.show import show_problem
+
+        show_problem(console_of(console), self.shown)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

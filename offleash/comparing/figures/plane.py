@@ -31,7 +31,7 @@ from offleash.stats.binomials import Float
 from offleash.stats.chance import LEVEL, chance_region
 from offleash.stats.support_classes import AFTER, BEFORE
 
-DRAW_ORDER = ("P", "O", "?", "E", "S")  # what changed is drawn last, above the rest
+DRAW_ORDER = ("P", "O", "U", "E", "S")  # what changed is drawn last, above the rest
 MAX_LOG_P = 6  # -log10 p at which dots reach their largest size
 MANY = 1000  # problems from which less of each text is kept
 R2_SEQUENCE = (0.7548776662466927, 0.5698402909980532)  # even spread in the plane (Roberts' R2 sequence)

@@ -80,6 +80,12 @@ function walk(step) {
   if (place >= 0 && place < state.rows.length) openProblem(state.rows[place]);
 }
 
+// The address may name a problem: #problem=12 is the row of the table, as `offleash view --problem` writes it.
+function openFragment() {
+  const row = Number(/^#problem=(\d{1,9})$/.exec(location.hash)?.[1] ?? -1);
+  if (row >= 0 && row < total) openProblem(row);
+}
+
 function startProblem() {
   document.getElementById("close").addEventListener("click", () => dialog.close());
   document.getElementById("previous").addEventListener("click", () => walk(-1));
@@ -97,4 +103,6 @@ function startProblem() {
     const place = opener?.classList.contains("open") && line ? line : opener; // the reader may have moved on to another problem
     if (place?.isConnected) place.focus();
   });
+  window.addEventListener("hashchange", openFragment);
+  openFragment();
 }

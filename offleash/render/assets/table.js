@@ -6,8 +6,8 @@ const heldRows = new Set(problems.held);
 const drawnOf = (row, run) => (Array.isArray(problems.drawn[run]) ? problems.drawn[run][row] : problems.drawn[run]);
 const rateOf = (row, run) => problems.correct[run][row] / Math.max(drawnOf(row, run), 1);
 const CHUNK = 60;
-const ORDER = { S: 0, E: 1, "?": 2, P: 3, O: 4 };
-const state = { words: "", classes: new Set("PESO?"), key: "class", down: false, rows: [], shown: 0 };
+const ORDER = { S: 0, E: 1, U: 2, P: 3, O: 4 };
+const state = { words: "", classes: new Set("PESOU"), key: "class", down: false, rows: [], shown: 0 };
 const haystack = problems.problem.map((name, row) =>
   [name, problems.text[row], problems.benchmark ? problems.benchmark[row] : ""].join("\n").toLowerCase(),
 );
@@ -93,7 +93,7 @@ function list() {
 
 function startTable() {
   const box = document.getElementById("classes");
-  for (const name of "SEPO?") {
+  for (const name of "SEPOU") {
     const every = [...problems.class].filter((letter) => letter === name).length;
     if (!every) continue;
     const tick = element("input", { type: "checkbox", checked: true, "data-class": name });

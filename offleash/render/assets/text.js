@@ -30,5 +30,5 @@ const number = (value) => value.toLocaleString("en-US");
 const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 const pause = () => new Promise((resume) => setTimeout(resume, 0));
 const about = read("about");
-const CLASS_WORDS = { P: "kept", E: "gained", S: "lost", O: "neither", "?": "undetermined" };
-const classOf = (name) => (name === "?" ? "class-Q" : `class-${name}`);
+const CLASS_WORDS = { P: "kept", E: "gained", S: "lost", O: "neither", U: "undetermined" };
+const classOf = (name) => `class-${name}`;

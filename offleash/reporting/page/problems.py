@@ -16,7 +16,7 @@ from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
 EMBED_ALL = 300  # up to so many problems a page tries to hold all of them
-MAX_UNCHANGED = {"P": 60, "O": 40, "?": 40}  # of a larger comparison: unchanged problems that are held, by class
+MAX_UNCHANGED = {"P": 60, "O": 40, "U": 40}  # of a larger comparison: unchanged problems that are held, by class
 MAX_BYTES = 2_800_000  # of all samples together: the page must stay small enough to be sent by mail
 SAMPLES_PER_VERDICT, ANSWERS = 2, 12  # samples of each verdict, answers
 MAX_CHARACTERS, MIN_CHARACTERS = 2400, 240  # characters of a text, by how many problems share the page
@@ -100,7 +100,7 @@ def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> s
         ("E", "gained"),
         ("P", "kept"),
         ("O", "reached by neither"),
-        ("?", "undetermined"),
+        ("U", "undetermined"),
     ):
         every = int((classes == name).sum())
         if every:
