@@ -1,0 +1,116 @@
+"""The rules `above` and `confident`, and budgets chosen with `--at`, against the second implementation."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import offleash as ol
+from tests.reference import chance, estimates
+from tests.reference.agreement import Disagreements
+from tests.reference.compared import seeds
+from tests.reference.pending import RULES_ARE_THINNED, TESTS_USE_ALL_COUNTS
+from tests.reference.studies import Problem, Study, study
+
+CELLS = {"P": (1, 1), "E": (0, 1), "S": (1, 0), "O": (0, 0)}
+
+
+@pytest.mark.parametrize("seed", seeds(80, 4))
+@pytest.mark.parametrize(("rule", "tau"), [("above", "0.1"), ("above", "0.5"), ("confident", None)])
+def test_table_and_null_of_a_rule_agree(rule: str, tau: str | None, seed: int, tmp_path: Path) -> None:
+    case = study(seed)
+    known = case.form == "log" or not case.thinned
+    if not known and not RULES_ARE_THINNED:
+        pytest.skip("k of the samples at random: the table depends on --seed")
+    check = Disagreements(ol.compare(*case.write(tmp_path), rule=rule, tau=float(tau or 0), replicates=100).to_dict())
+    state = chance.above(Fraction(tau)) if tau else chance.confident(case.k)
+    whole = [problem.first(case.k) for problem in case.problems]
+    if RULES_ARE_THINNED:
+        check_thinned(check, case.problems, case.k, state)
+    else:
+        placed = [(state(p.before.n, p.before.c), state(p.after.n, p.after.c)) for p in whole]
+        for name, cell in CELLS.items():
+            check.number(f"support.{name}", placed.count(cell))
+        check.number("support.undetermined", sum(-1 in cell for cell in placed))
+    tested = case.problems if TESTS_USE_ALL_COUNTS else whole
+    pairs = [chance.Pair(p.name, p.before.n, p.before.c, p.after.n, p.after.c) for p in tested]
+    for name, side in (("S", pairs), ("E", [pair.swapped() for pair in pairs])):
+        null = chance.exchange_null(side, state)
+        if null.expected == 0 and check.theirs(f"chance.expected_{name}") is None:
+            continue  # with so few samples the rule places no problem as reached, and there is nothing to test
+        check.same(f"chance.observed_{name}", null.observed)
+        check.probability(f"chance.expected_{name}", null.expected)
+        check.probability(f"chance.p_{name}", null.p)
+        check.probability(f"chance.mid_p_{name}", null.mid_p)
+    assert check.lines == []
+
+
+def check_thinned(check: Disagreements, problems: Sequence[Problem], k: int, state: chance.State) -> None:
+    """The table as an expectation over all ways to keep k of the samples of each run."""
+    cells = dict.fromkeys(CELLS, 0.0)
+    for problem in problems:
+        before, after = ((chances_of_states(r.n, r.c, k, state)) for r in (problem.before, problem.after))
+        for name, (left, right) in CELLS.items():
+            cells[name] += float(before[left] * after[right])
+    for name, value in cells.items():
+        check.number(f"support.{name}", value)
+    check.number("support.undetermined", len(problems) - sum(cells.values()))
+
+
+def chances_of_states(n: int, c: int, k: int, state: chance.State) -> dict[int, Fraction]:
+    """Chance that k of the samples place the problem in each state."""
+    chances = {1: Fraction(0), 0: Fraction(0), -1: Fraction(0)}
+    for hits in range(max(0, k - (n - c)), min(c, k) + 1):
+        exactly = estimates.at_least(n, c, k, hits) - estimates.at_least(n, c, k, hits + 1)
+        chances[state(k, hits)] += exactly
+    return chances
+
+
+def first_studies(number: int, wanted: Callable[[Study], bool]) -> Study:
+    """The study with this number among those wanted."""
+    return next(islice((case for seed in range(200) if wanted(case := study(seed))), number, None))
+
+
+def has_larger_budgets(case: Study) -> bool:
+    """At least three problems have twice the samples that all have."""
+    return sum(min(problem.before.n, problem.after.n) >= 2 * case.k for problem in case.problems) >= 3
+
+
+@pytest.mark.parametrize("number", seeds(20, 2))
+def test_a_larger_budget_leaves_out_problems_with_fewer_samples(number: int, tmp_path: Path) -> None:
+    case = first_studies(number, has_larger_budgets)
+    at = 2 * case.k
+    left = [problem for problem in case.problems if min(problem.before.n, problem.after.n) >= at]
+    check = Disagreements(ol.compare(*case.write(tmp_path), at=at, replicates=100).to_dict())
+    table = estimates.table(estimates.chances(left, at))
+    check.same("support.k", at)
+    check.same("runs.before.problems", len(left))
+    for name in ("P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR"):
+        check.number(f"support.{name}", getattr(table, name))
+    largest = min(min(problem.before.n, problem.after.n) for problem in left)
+    for budget in estimates.budgets(largest):
+        for run in ("before", "after"):
+            value = estimates.pass_at([getattr(problem, run) for problem in left], budget)
+            check.number(f"pass_at_k.{run}.{budget}", value)
+    assert check.lines == []
+
+
+@pytest.mark.parametrize("number", seeds(20, 2))
+def test_a_smaller_budget_thins_all_problems(number: int, tmp_path: Path) -> None:
+    case = first_studies(number, lambda case: case.k >= 4)
+    at = case.k // 2
+    check = Disagreements(ol.compare(*case.write(tmp_path), at=at, replicates=100).to_dict())
+    table = estimates.table(estimates.chances(case.problems, at))
+    for name in ("P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR"):
+        check.number(f"support.{name}", getattr(table, name))
+    half = min(at, min(problem.before.n for problem in case.problems) // 2)
+    retest = chance.retest(case.problems, half)
+    check.same("chance.retest.k", half)
+    check.number("chance.retest.SRR", retest.SRR)
+    check.number("chance.retest.gain", retest.gain)
+    for split in check.theirs("portfolio.curve") or ():
+        value = estimates.portfolio(case.problems, int(split), at - int(split))
+        check.number(f"portfolio/curve/{split}", value)
+    assert check.lines == []
