@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from offleash.options import EngineOptions as EngineOptions
     from offleash.options import Judging as Judging
     from offleash.options import ProblemSelection as ProblemSelection
+    from offleash.options import Prompting as Prompting
     from offleash.options import Reading as Reading
     from offleash.results.analyses import CertifyResult as CertifyResult
     from offleash.results.analyses import EntropyResult as EntropyResult
@@ -102,6 +103,7 @@ _PUBLIC = {
     "PlanResult": "offleash.results.analyses",
     "ProblemSelection": "offleash.options",
     "ProblemSetResult": "offleash.results.samples",
+    "Prompting": "offleash.options",
     "Reading": "offleash.options",
     "ReportResult": "offleash.results.comparison",
     "ScoreResult": "offleash.results.samples",

@@ -188,6 +188,29 @@ class EngineOptions:
 
 
 @dataclass(frozen=True)
+class Prompting:
+    """What the model is asked.
+
+    >>> brief = ol.Prompting(system="Answer with a number.")
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=4, out="runs/base",
+    ...                prompting=brief)
+    """
+
+    prompt: Annotated[
+        str | Path | None,
+        Flag(
+            "Ask with this template instead of each problem's own prompt: a text file with {question} in it.",
+            metavar="FILE",
+        ),
+    ] = None
+    system: Annotated[str | None, Flag("System message, before the prompt.", metavar="TEXT")] = None
+    chat_kwargs: Annotated[
+        Mapping[str, str],
+        Flag("Set a variable of the chat template, e.g. enable_thinking=false. Repeatable.", metavar="NAME=VALUE"),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ProblemSelection:
     """Which problems to use, and where they are read from.
 

@@ -61,6 +61,7 @@ class StudyRequest:
     k: int | str  # a number, or 'paper'
     until: int = 0
     seed: int = 0
+    prompt: str | None = None  # the template that made the problems' prompts
 
     def cost(self) -> Cost:
         k = DrawRequest("", budget(self.k, self.problems), self.until, self.seed).k
@@ -112,7 +113,7 @@ def study(
     runs: list[DrawSummary] = []
     for name, model, seed in zip(RUN_FOLDERS, request.models, request.seeds(), strict=True):
         settings = (request.problems, model, request.decoding, request.k, request.until, seed)
-        runs.append(draw_model(folder / name, *settings, verifying, progress, announce))
+        runs.append(draw_model(folder / name, *settings, verifying, progress, announce, request.prompt))
         drawn(runs[-1])
     # a problem without any sample is left out of a comparison; one with some missing would count as not reached
     if any(run.stuck > run.without_samples or not run.samples for run in runs):
@@ -136,7 +137,8 @@ def check_study(
             f"{folder} is a run folder, but a study is a folder of two runs. Choose another name with -o."
         )
     for name, model, seed in zip(RUN_FOLDERS, request.models, request.seeds(), strict=True):
-        check_draw(folder / name, request.problems, model, request.decoding, request.k, request.until, seed)
+        settings = (request.problems, model, request.decoding, request.k, request.until, seed)
+        check_draw(folder / name, *settings, request.prompt)
     for model in {str(model): model for model in request.models}.values():
         progress(f"checking {model}")
         check_model(model)

@@ -13,6 +13,7 @@ from offleash.options import (
     K,
     ModelName,
     ProblemSelection,
+    Prompting,
     Seed,
     Until,
     Verdicts,
@@ -41,8 +42,10 @@ def draw(
     out: Annotated[str | Path, Flag("Run folder; an existing run is resumed.", short="-o", metavar="RUN")],
     until: Until = 0,
     seed: Seed = 0,
+    verify: Annotated[bool, Flag("Judge the samples when all are drawn; --no-verify leaves that to verify.")] = True,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -51,9 +54,9 @@ def draw(
 ) -> "DrawResult":
     """Draw k samples per problem from a model, each exactly once.
 
-    Run it again after an interruption or a failure: only what is missing is drawn. A larger -k adds samples. With
-    --until, samples are judged while others are drawn, and a problem stops at its M-th correct one. Two draws from the
-    same model with the same seed give the same samples: use --seed 1 for independent ones.
+    Run it again after an interruption or a failure: only what is missing is drawn. A larger -k adds samples. Samples
+    are judged at the end, or with --until while others are drawn: a problem then stops at its M-th correct one. Two
+    draws from the same model with the same seed give the same samples: use --seed 1 for independent ones.
 
     Examples:
       offleash draw aime24 vllm:Qwen/Qwen2.5-1.5B -k 8192 --until 5 --decoding paper -o runs/base
@@ -69,18 +72,19 @@ def draw(
       (80, 16)
     """
     from offleash.data.certificates import refuse_drawing_into
-    from offleash.drawing.draw import draw_model
+    from offleash.drawing.draw import draw_model, judge_drawn
     from offleash.drawing.report import estimate_text
+    from offleash.problems.templates import with_template
     from offleash.results.samples import DrawResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
     folder = Path(out)
     refuse_drawing_into(folder)
-    chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
+    template = _template(prompting)
+    chosen, params = _models([model], engine, prompting)[0], sampling_params(decoding)
     verifying = verify_options(verifier, judging)
-    frame = problem_frame(problems, selection, progress)
+    frame = with_template(problem_frame(problems, selection, progress), template)
     summary = draw_model(
         folder,
         frame,
@@ -92,8 +96,25 @@ def draw(
         verifying,
         progress,
         lambda estimate: announce(estimate_text(estimate)),
+        template,
     )
-    return DrawResult(summary)
+    return DrawResult(judge_drawn(summary, verifying, progress) if verify else summary)
+
+
+def _template(prompting: Prompting) -> str | None:
+    """The text of the template that was named, read before anything slow."""
+    from offleash.problems.templates import read_template
+
+    return None if prompting.prompt is None else read_template(Path(prompting.prompt))
+
+
+def _models(names: Sequence[str], engine: EngineOptions, prompting: Prompting) -> "tuple[Model, ...]":
+    """Models by name, each loaded with the same options."""
+    from offleash.samplers.chat_template import chat_options
+    from offleash.samplers.registry import model_of
+
+    chat = chat_options(prompting.system, prompting.chat_kwargs, engine.raw)
+    return tuple(model_of(name, engine.settings, engine.raw, chat) for name in names)
 
 
 def problem_frame(
@@ -140,6 +161,7 @@ def study(
     dry_run: Annotated[bool, Flag("Check everything and print the cost, without drawing.")] = False,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -164,18 +186,18 @@ def study(
       (2.0, 'report.html')
     """
     from offleash.drawing.report import estimate_text, summary_text
+    from offleash.problems.templates import with_template
     from offleash.results.comparison import ComparisonResult
     from offleash.results.samples import StudyResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.studies import StudyRequest, check_study, cost_text
     from offleash.studies import study as run_study
     from offleash.verifying.verify import verify_options
 
-    pair = (model_of(base, engine.settings, engine.raw), model_of(rl, engine.settings, engine.raw))
+    template, models = _template(prompting), _models([base, rl], engine, prompting)
     params, verifying, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
-    frame = problem_frame(problems, selection, progress)
-    request = StudyRequest(frame, pair, params, k, until, seed)
+    frame = with_template(problem_frame(problems, selection, progress), template)
+    request = StudyRequest(frame, (models[0], models[1]), params, k, until, seed, template)
     cost = request.cost()
     announce(cost_text(request, cost))
     if dry_run:
@@ -218,6 +240,10 @@ def sweep(
         str | Path,
         Flag("Folder for the runs: DIR/MODEL/t0.6-p0.95; existing ones are resumed.", short="-o", metavar="DIR"),
     ] = "runs/sweep",
+    prompts: Annotated[
+        Sequence[str],
+        Flag("Draw under each of these prompt templates; 'own' is each problem's own prompt.", metavar="FILE,FILE,..."),
+    ] = (),
     match: Annotated[bool, Flag("Also match the token entropy of MODEL, by the temperature of MODEL2.")] = False,
     figure: Annotated[
         str | Path | None, Flag("Plot support against temperature: .svg, .png or .pdf.", metavar="FILE")
@@ -225,6 +251,7 @@ def sweep(
     seed: Seed = 0,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -233,13 +260,15 @@ def sweep(
     """Draw from one or two models at every temperature and top-p of a grid, and show what they reach at each.
 
     Two models are compared at equal decoding, each at its own best decoding (chosen on other problems than those it is
-    evaluated on), and with --match at equal token entropy. Run it again after an interruption or with a larger grid:
-    only what is missing is drawn. Every point is an ordinary run folder.
+    evaluated on), and with --match at equal token entropy. --prompts draws under several prompts, and says which
+    problems that RL gained under one the base reaches under another. Run it again after an interruption or with a
+    larger grid: only what is missing is drawn. Every point is an ordinary run folder.
 
     Examples:
       offleash sweep mine.jsonl hf:./base hf:./rl --temperature 0.6,0.8,1.0,1.2 -k 256 -o runs/sweep
       offleash sweep aime24 vllm:org/base --top-p 0.9,0.95,1.0 -k 64 -o runs/top-p
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
+      offleash sweep mine.jsonl hf:./base hf:./rl --prompts own,brief.txt -k 256 -o runs/prompts
 
     In Python:
       >>> result = ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=[0.6, 1.0], k=16,
@@ -247,11 +276,13 @@ def sweep(
       >>> sorted(path.name for path in Path("runs/sweep").glob("*/*"))
       ['t0.6-p1', 't1-p1']
     """
-    from offleash.analyses.sweep.runs import DEFAULT_TEMPERATURES, grid, split_label
+    from offleash.analyses.sweep.prompts import read_prompts, sweep_prompts
+    from offleash.analyses.sweep.runs import DEFAULT_TEMPERATURES, grid
     from offleash.analyses.sweep.sweep import SweepRequest
     from offleash.analyses.sweep.sweep import sweep as run_sweep
+    from offleash.errors import OffleashError
+    from offleash.problems.templates import with_template
     from offleash.results.analyses import SweepResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
@@ -259,16 +290,25 @@ def sweep(
         from offleash.render.export import kind_of
         from offleash.render.output import check_writable
 
+        if prompts:
+            raise OffleashError("--figure shows one prompt, and --prompts draws under several. Leave one out.")
         check_writable(Path(figure), option="--figure")
         kind_of(Path(figure))
-    params = sampling_params(decoding)
-    default_temperatures = (params.temperature,) if match else DEFAULT_TEMPERATURES
+    if prompts and prompting.prompt is not None:
+        raise OffleashError(f"--prompt {prompting.prompt} and --prompts both set the prompt. Leave one out.")
+    named_prompts = read_prompts([word for text in prompts for word in text.split(",")]) if prompts else ()
+    template, params = _template(prompting), sampling_params(decoding)
+    # what is compared is the match or the prompts: other temperatures only where they are asked for
+    default_temperatures = (params.temperature,) if match or prompts else DEFAULT_TEMPERATURES
     decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
-    named = [split_label(text) for text in (model, after) if text is not None]
-    models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)
+    names = [text for text in (model, after) if text is not None]
+    models = tuple((opened.label, opened) for opened in _models(names, engine, prompting))
     verifying, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
-    points = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), verifying, progress)
-    result = SweepResult(points)
+    if named_prompts:
+        request = SweepRequest(frame, models, decodings, k, seed, match)
+        return SweepResult(None, prompts=sweep_prompts(request, named_prompts, Path(out), verifying, progress))
+    request = SweepRequest(with_template(frame, template), models, decodings, k, seed, match, template)
+    result = SweepResult(run_sweep(request, Path(out), verifying, progress))
     return result if figure is None else result.with_figure(Path(figure))
 
 
@@ -292,6 +332,7 @@ def certify(
     ] = None,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -317,16 +358,24 @@ def certify(
     """
     from offleash.analyses.certificates.certify import certify_model, threshold
     from offleash.analyses.certificates.report import planned_text
+    from offleash.problems.templates import with_template
     from offleash.results.analyses import CertifyResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
-    above, chosen = threshold(epsilon, at), model_of(model, engine.settings, engine.raw)
-    params, verifying = sampling_params(decoding), verify_options(verifier, judging)
-    frame = problem_frame(problems, selection, progress)
+    above, (chosen,) = threshold(epsilon, at), _models([model], engine, prompting)
+    params, verifying, template = sampling_params(decoding), verify_options(verifier, judging), _template(prompting)
+    frame = with_template(problem_frame(problems, selection, progress), template)
     run = certify_model(
-        Path(out), frame, chosen, params, above, verifying, progress, lambda planned: announce(planned_text(planned))
+        Path(out),
+        frame,
+        chosen,
+        params,
+        above,
+        verifying,
+        progress,
+        lambda planned: announce(planned_text(planned)),
+        template,
     )
     return CertifyResult(run)
 

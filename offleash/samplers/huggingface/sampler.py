@@ -44,8 +44,21 @@ def open_sampler(model: Model) -> "HuggingFace":
     network, why_generate = _open_engine(loaded, settings["engine"])
     stored = {"dtype": str(loaded.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     weights = _fingerprint(model)
-    about = About("hf", model.name, model.revision, model.adapter, weights, model.raw, stored, loaded.versions)
-    prompt_encoder = PromptEncoder(loaded.tokenizer, loaded.processor, model.raw)
+    about = About(
+        "hf",
+        model.name,
+        model.revision,
+        model.adapter,
+        weights,
+        model.raw,
+        stored,
+        loaded.versions,
+        model.chat.system,
+        model.chat.kwargs or None,
+    )
+    prompt_encoder = PromptEncoder(loaded.tokenizer, loaded.processor, model.raw, model.chat)
+    if model.chat:
+        prompt_encoder.render("What is 1 + 1?")  # refuses now what its template cannot do
     return HuggingFace(about, loaded, network, prompt_encoder, limits, why_generate)
 
 
@@ -138,7 +151,9 @@ class HuggingFace:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
                 self._generated += len(tokens)
-                samples = generate(self.loaded, request, tokens, decoding, self.limits.rows)
+                samples = generate(
+                    self.loaded, request, tokens, decoding, self.limits.rows, self.prompt_encoder.options
+                )
                 self._generated += sum(sample.tokens or 0 for sample in samples)
                 yield SampleChunk(request, samples)
             return
