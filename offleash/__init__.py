@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from offleash.api.draw import certify as certify
     from offleash.api.draw import draw as draw
     from offleash.api.draw import nucleus as nucleus
-    from offleash.api.draw import study as study
     from offleash.api.draw import sweep as sweep
     from offleash.api.logs import fsck as fsck
     from offleash.api.logs import import_logs as import_logs
     from offleash.api.logs import show_formats as show_formats
+    from offleash.api.study import study as study
     from offleash.api.train import train as train
     from offleash.api.verify import check as check
     from offleash.api.verify import problem_set as problem_set
@@ -140,7 +140,7 @@ _PUBLIC = {
     "show_formats": "offleash.api.logs",
     "simulated_run": "offleash.analyses.theory.world",
     "strategies": "offleash.api.analyse",
-    "study": "offleash.api.draw",
+    "study": "offleash.api.study",
     "support_change": "offleash.stats.change",
     "sweep": "offleash.api.draw",
     "tally": "offleash.api.compare",

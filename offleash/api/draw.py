@@ -1,4 +1,4 @@
-"""Sampling from models: draw, study, sweep; and enumerating a small model's completions: certify, nucleus."""
+"""Sampling from models: draw, sweep; and enumerating a small model's completions: certify, nucleus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from offleash.problems.problem import ProblemSet
     from offleash.results.analyses import CertifyResult, NucleusResult, SweepResult
-    from offleash.results.samples import DrawResult, ProblemSetResult, StudyResult
+    from offleash.results.samples import DrawResult, ProblemSetResult
     from offleash.samplers.registry import Model
 
 PROBLEMS = Data("PROBLEMS", "A benchmark, reasoning_gym:TASK, countdown:PART or a file (see: offleash problems).")
@@ -81,8 +81,8 @@ def draw(
 
     folder = Path(out)
     refuse_drawing_into(folder)
-    template = _template(prompting)
-    chosen, params = _models([model], engine, prompting)[0], sampling_params(decoding)
+    template = template_of(prompting)
+    chosen, params = models_of([model], engine, prompting)[0], sampling_params(decoding)
     verifying = verify_options(verifier, judging)
     frame = with_template(problem_frame(problems, selection, progress), template)
     summary = draw_model(
@@ -101,20 +101,30 @@ def draw(
     return DrawResult(judge_drawn(summary, verifying, progress) if verify else summary)
 
 
-def _template(prompting: Prompting) -> str | None:
+def template_of(prompting: Prompting) -> str | None:
     """The text of the template that was named, read before anything slow."""
     from offleash.problems.templates import read_template
 
     return None if prompting.prompt is None else read_template(Path(prompting.prompt))
 
 
-def _models(names: Sequence[str], engine: EngineOptions, prompting: Prompting) -> "tuple[Model, ...]":
-    """Models by name, each loaded with the same options."""
+def models_of(
+    names: Sequence[str], engine: EngineOptions, prompting: Prompting, engines: bool = True
+) -> "tuple[Model, ...]":
+    """Models by name, each loaded with the same options; one that does not exist is refused before problems are read.
+
+    Without `engines` no package has to be installed.
+    """
+    from offleash.drawing.draw import check_model
     from offleash.samplers.chat_template import chat_options
     from offleash.samplers.registry import model_of
 
     chat = chat_options(prompting.system, prompting.chat_kwargs, engine.raw)
-    return tuple(model_of(name, engine.settings, engine.raw, chat) for name in names)
+    models = tuple(model_of(name, engine.settings, engine.raw, chat) for name in names)
+    for model in models:
+        if model.sampler in ("hf", "vllm"):  # of others only opening them tells, which is left to the draw
+            check_model(model, engines)
+    return models
 
 
 def problem_frame(
@@ -146,75 +156,6 @@ def read_problems(name: str | Path, selection: ProblemSelection, progress: Progr
     return load_problems(
         name, size=selection.size, seed=selection.problem_seed, source=selection.source, columns=selection.columns
     )
-
-
-@verb
-def study(
-    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
-    base: Annotated[str, Data("BASE", "The model before RL: hf:, vllm:, endpoint: or scripted:.")],
-    rl: Annotated[str, Data("RL", "The model after RL.")],
-    *,
-    k: K,
-    out: Annotated[str | Path, Flag("Folder for the two runs: DIR/base and DIR/rl.", short="-o", metavar="DIR")],
-    until: Until = 0,
-    seed: Seed = 0,
-    dry_run: Annotated[bool, Flag("Check everything and print the cost, without drawing.")] = False,
-    verifier: Verifier = None,
-    decoding: Decoding = Decoding(),
-    prompting: Prompting = Prompting(),
-    engine: EngineOptions = EngineOptions(),
-    selection: ProblemSelection = ProblemSelection(),
-    judging: Judging = Judging(),
-    command: str = "",
-    progress: Progress = silent,
-    announce: Progress = silent,
-) -> "StudyResult":
-    """Draw from two models, judge their samples and compare them: two models in, one answer out.
-
-    Run it again to resume. One model is in memory at a time. The two run folders work with every other command;
-    DIR/report.html is the report.
-
-    Examples:
-      offleash study aime24 vllm:Qwen/Qwen2.5-1.5B vllm:./checkpoints/rl -k 8192 --until 5 --decoding paper -o runs/aime
-      offleash study mine.jsonl hf:./base hf:./base+./lora -k 1024 --until 5 --max-tokens 512 -o runs/mine
-      offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
-
-    In Python:
-      >>> result = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
-      ...                   k=64, out="runs/study")
-      >>> result.comparison.change.P, result.report.name
-      (2.0, 'report.html')
-    """
-    from offleash.drawing.report import estimate_text, summary_text
-    from offleash.problems.templates import with_template
-    from offleash.results.comparison import ComparisonResult
-    from offleash.results.samples import StudyResult
-    from offleash.samplers.sampler import sampling_params
-    from offleash.studies import StudyRequest, check_study, cost_text
-    from offleash.studies import study as run_study
-    from offleash.verifying.verify import verify_options
-
-    template, models = _template(prompting), _models([base, rl], engine, prompting)
-    params, verifying, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
-    frame = with_template(problem_frame(problems, selection, progress), template)
-    request = StudyRequest(frame, (models[0], models[1]), params, k, until, seed, template)
-    cost = request.cost()
-    announce(cost_text(request, cost))
-    if dry_run:
-        check_study(request, folder, verifying, progress)
-        return StudyResult(cost)
-    done = run_study(
-        request,
-        folder,
-        verifying,
-        progress=progress,
-        announce=lambda estimate: announce(estimate_text(estimate)),
-        drawn=lambda run: announce(summary_text(run, alone=False)),
-    )
-    if done.comparison is None or done.inputs is None:
-        return StudyResult(cost, done)
-    result = ComparisonResult(done.inputs, (done.comparison,))
-    return StudyResult(cost, done, result, result.save(folder / "report.html", command=command, progress=progress))
 
 
 @verb
@@ -297,12 +238,12 @@ def sweep(
     if prompts and prompting.prompt is not None:
         raise OffleashError(f"--prompt {prompting.prompt} and --prompts both set the prompt. Leave one out.")
     named_prompts = read_prompts([word for text in prompts for word in text.split(",")]) if prompts else ()
-    template, params = _template(prompting), sampling_params(decoding)
+    template, params = template_of(prompting), sampling_params(decoding)
     # what is compared is the match or the prompts: other temperatures only where they are asked for
     default_temperatures = (params.temperature,) if match or prompts else DEFAULT_TEMPERATURES
     decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
     names = [text for text in (model, after) if text is not None]
-    models = tuple((opened.label, opened) for opened in _models(names, engine, prompting))
+    models = tuple((opened.label, opened) for opened in models_of(names, engine, prompting))
     verifying, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
     if named_prompts:
         request = SweepRequest(frame, models, decodings, k, seed, match)
@@ -363,8 +304,8 @@ def certify(
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
-    above, (chosen,) = threshold(epsilon, at), _models([model], engine, prompting)
-    params, verifying, template = sampling_params(decoding), verify_options(verifier, judging), _template(prompting)
+    above, (chosen,) = threshold(epsilon, at), models_of([model], engine, prompting)
+    params, verifying, template = sampling_params(decoding), verify_options(verifier, judging), template_of(prompting)
     frame = with_template(problem_frame(problems, selection, progress), template)
     run = certify_model(
         Path(out),

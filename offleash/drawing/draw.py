@@ -276,6 +276,11 @@ def draw_model(
 ) -> DrawSummary:
     """Draw from a model by its name. What can be refused without the model is refused before it is loaded."""
     drawing = check_draw(folder, problems, model, decoding, k, until, seed, prompt)
+    if until:  # the judge is needed while drawing: what it cannot judge is refused now, not after minutes of loading
+        options = verifying or VerifyOptions()
+        with open_judge(options) as judge:
+            cases = problem_cases(with_prompts(problems), options.verifier, options.extraction, str(folder))
+            refuse_unreadable(judge, cases, str(folder))
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
         return draw(folder, problems, sampler, decoding, drawing, verifying, progress, announce)
@@ -301,16 +306,19 @@ def check_draw(
     return drawing
 
 
-def check_model(model: Model) -> None:
+def check_model(model: Model, engines: bool = True) -> None:
     """Refuse a model that cannot be opened, as far as that shows without loading it.
 
-    A study checks its second model by this, hours before it is loaded.
+    A study checks its second model by this, hours before it is loaded. Without `engines`, no server is asked and no
+    package has to be installed: what is planned here may run elsewhere.
     """
     if model.sampler not in ("hf", "vllm"):
-        open_sampler(model).close()  # cheap: no weights are loaded
+        if engines or model.sampler == "scripted":
+            open_sampler(model).close()  # cheap: no weights are loaded
         return
     if model.sampler == "hf":
         settings_of(model)
+    if model.sampler == "hf" and engines:
         missing_packages = [name for name in ("torch", "transformers") if find_spec(name) is None]
         if missing_packages:
             raise OffleashError(f"hf: needs {missing_packages[0]}, which is not installed. Run {EXTRAS['hf']}.")

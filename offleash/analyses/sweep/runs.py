@@ -97,10 +97,11 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
 def _free_label(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:
     """The first name that is neither taken nor that of another model here."""
     clash = {names[0] for names in others if names}
-    return next(name for name in _names(model) if name not in clash and taken.get(name, text) == text)
+    return next(name for name in label_candidates(model) if name not in clash and taken.get(name, text) == text)
 
 
-def _names(model: Model) -> Iterator[str]:
+def label_candidates(model: Model) -> Iterator[str]:
+    """Names for a model without a label, the best first: parts of its path from the end, then numbered ones."""
     parts = _parts(model)
     yield from parts
     number = 2
