@@ -21,6 +21,14 @@ from offleash.signatures import Option, describe, expected_text, group_options
 HERE = Path(__file__).parent
 HEAD = "<!-- written by docs/reference.py; do not edit -->\n"
 EXAMPLES = "Examples:"
+EXIT_CODES = """| exit code | meaning |
+|---|---|
+| 0 | the command did what it says |
+| 1 | it did, and something is missing or wrong in what it looked at: samples, gold answers, a run folder |
+| 2 | it could not be carried out; the message says what was found and the next step |
+| 70 | an error of offleash itself, please report it (`OFFLEASH_TRACEBACK=1` shows where it happened) |
+| 130 | Ctrl-C; 143 and 129 after SIGTERM and SIGHUP: run the same command again to resume |
+| 141 | whatever read the output left (`offleash ... \\| head`) |"""
 
 
 def cli() -> str:
@@ -30,13 +38,13 @@ def cli() -> str:
         "# The command line",
         "Every verb takes `--json` (the keys are in [json.md](json.md)) and `--help`. A verb is a function of Python "
         "too, with the same options: [api.md](api.md). Progress goes to standard error, results to standard output. "
-        "Exit codes: 0, 1 where something is missing or wrong in what was looked at, 2 where the command could not be "
-        "carried out, 130 after Ctrl-C.",
+        "`offleash completion bash`, `zsh` or `fish` prints a script for shell completion.",
+        EXIT_CODES,
     ]
     for section, verbs in SECTIONS.items():
         parts.append(f"## {section}")
         parts.append(
-            "\n".join(f"* [`offleash {verb.name}`](#offleash-{_anchor(verb.name)}): {verb.about}" for verb in verbs)
+            "\n".join(f"* [`offleash {verb.name}`](#offleash-{_anchor(verb.name)}): {verb.summary}" for verb in verbs)
         )
     for verbs in SECTIONS.values():
         parts += [part for verb in verbs for part in _verb(verb)]

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from offleash.api.draw import certify as certify
     from offleash.api.draw import draw as draw
     from offleash.api.draw import nucleus as nucleus
-    from offleash.api.draw import study as study
     from offleash.api.draw import sweep as sweep
     from offleash.api.logs import fsck as fsck
     from offleash.api.logs import import_logs as import_logs
     from offleash.api.logs import show_formats as show_formats
+    from offleash.api.study import study as study
     from offleash.api.train import train as train
     from offleash.api.verify import check as check
     from offleash.api.verify import problem_set as problem_set
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from offleash.options import EngineOptions as EngineOptions
     from offleash.options import Judging as Judging
     from offleash.options import ProblemSelection as ProblemSelection
+    from offleash.options import Prompting as Prompting
     from offleash.options import Reading as Reading
     from offleash.results.analyses import CertifyResult as CertifyResult
     from offleash.results.analyses import EntropyResult as EntropyResult
@@ -104,6 +105,7 @@ _PUBLIC = {
     "PlanResult": "offleash.results.analyses",
     "ProblemSelection": "offleash.options",
     "ProblemSetResult": "offleash.results.samples",
+    "Prompting": "offleash.options",
     "Reading": "offleash.options",
     "ReportResult": "offleash.results.comparison",
     "ScoreResult": "offleash.results.samples",
@@ -142,7 +144,7 @@ _PUBLIC = {
     "show_formats": "offleash.api.logs",
     "simulated_run": "offleash.analyses.theory.world",
     "strategies": "offleash.api.analyse",
-    "study": "offleash.api.draw",
+    "study": "offleash.api.study",
     "support_change": "offleash.stats.change",
     "sweep": "offleash.api.draw",
     "tally": "offleash.api.compare",

@@ -26,6 +26,7 @@ class Flag:
     above: float | None = None  # bounds: exclusive
     below: float | None = None
     choices: tuple[str, ...] = ()
+    heading: str = ""  # in the help, of an option that no group has
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class OptionsOf:
     without: tuple[str, ...] = ()
 
 
-# Options that several functions take.
+# Options that several functions take, and the headings that they share with the groups below.
 
+LOGS, VERDICTS, STATISTICS = "How logs are read", "How samples are judged", "Statistics"
 
 Columns = Annotated[
     Mapping[str, str],
@@ -63,38 +65,62 @@ Columns = Annotated[
         "Read the field NAME from COLUMN, if the file calls it something else. Repeatable.",
         name="--map",
         metavar="NAME=COLUMN",
+        heading=LOGS,
     ),
 ]
-SplitBy = Annotated[str | None, Flag("Split one file into several runs by this column.", metavar="COLUMN")]
-Verdicts = Annotated[str | None, Flag("Which verifier's stored verdicts to use, if a run has several.", metavar="NAME")]
-Verifier = Annotated[str | None, Flag("Judge with this verifier instead of each problem's own.", metavar="NAME")]
+SplitBy = Annotated[
+    str | None, Flag("Split one file into several runs by this column.", metavar="COLUMN", heading=LOGS)
+]
+Verdicts = Annotated[
+    str | None,
+    Flag("Which verifier's stored verdicts to use, if a run has several.", metavar="NAME", heading=VERDICTS),
+]
+Verifier = Annotated[
+    str | None, Flag("Judge with this verifier instead of each problem's own.", metavar="NAME", heading=VERDICTS)
+]
 GoldFrom = Annotated[
     str | Path | None,
-    Flag("Take gold answers, tests and verifiers from these problems (see: offleash problems).", metavar="PROBLEMS"),
+    Flag(
+        "Take gold answers, tests and verifiers from these problems (see: offleash problems).",
+        metavar="PROBLEMS",
+        heading=VERDICTS,
+    ),
 ]
-Opened = Annotated[bool, Flag("The prompt ended in <think>, so a text without </think> is unfinished.")]
+Opened = Annotated[
+    bool, Flag("The prompt ended in <think>, so a text without </think> is unfinished.", heading=VERDICTS)
+]
 At = Annotated[
     int | None,
     Flag(
-        "Compare at this budget (samples per problem). Default: the largest that all runs have.", metavar="K", least=1
+        "Compare at this budget (samples per problem). Default: the largest that all runs have.",
+        metavar="K",
+        least=1,
+        heading=STATISTICS,
     ),
 ]
 Allow = Annotated[
     Sequence[str],
-    Flag("Settings that may differ between runs: decoding. Repeatable.", metavar="WORD", choices=("decoding",)),
-]
-Replicates = Annotated[int, Flag("Bootstrap replicates.", metavar="N", least=100, most=1_000_000)]
-Seed = Annotated[int, Flag("Random seed.", metavar="S", least=0)]
-Jobs = Annotated[int, Flag("Worker processes. 0: one per core.", metavar="N", least=0)]
-TrustCode = Annotated[bool, Flag("Run model-written code even if no sandbox is available. Read the warning first.")]
-MOST_SAMPLES = 16_384 * 64  # per problem
-PAPER = "paper"  # the budget of arXiv:2507.14843
-K = Annotated[
-    int | str,
     Flag(
-        "Samples per problem, or 'paper' for the paper's budget.", short="-k", metavar="K", least=1, most=MOST_SAMPLES
+        "Settings that may differ between runs: decoding. Repeatable.",
+        metavar="WORD",
+        choices=("decoding",),
+        heading=STATISTICS,
     ),
 ]
+Replicates = Annotated[int, Flag("Bootstrap replicates.", metavar="N", least=100, most=1_000_000, heading=STATISTICS)]
+Seed = Annotated[int, Flag("Random seed.", metavar="S", least=0)]
+Jobs = Annotated[int, Flag("Worker processes. 0: one per core.", metavar="N", least=0, heading=VERDICTS)]
+TrustCode = Annotated[
+    bool,
+    Flag("Run model-written code even if no sandbox is available. Read the warning first.", heading=VERDICTS),
+]
+MOST_SAMPLES = 16_384 * 64  # per problem
+PAPER = "paper"  # the budget of arXiv:2507.14843
+SAMPLES_PER_PROBLEM = Flag(
+    "Samples per problem, or 'paper' for the paper's budget.", short="-k", metavar="K", least=1, most=MOST_SAMPLES
+)
+K = Annotated[int | str, SAMPLES_PER_PROBLEM]
+OptionalK = Annotated[int | str | None, SAMPLES_PER_PROBLEM]  # of a study, whose file may say it
 Until = Annotated[int, Flag("Stop sampling a problem at its M-th correct sample. 0: draw all k.", metavar="M", least=0)]
 ModelName = Annotated[str, Data("MODEL", "hf:PATH@REVISION+ADAPTER, vllm:PATH, endpoint:URL#NAME or scripted:FILE.")]
 
@@ -185,6 +211,29 @@ class EngineOptions:
         Flag("Set an engine option, e.g. dtype=bfloat16. Repeatable.", name="--set", metavar="NAME=VALUE"),
     ] = field(default_factory=dict)
     raw: Annotated[bool, Flag("Use prompts as they are, without the model's chat template.")] = False
+
+
+@dataclass(frozen=True)
+class Prompting:
+    """What the model is asked.
+
+    >>> brief = ol.Prompting(system="Answer with a number.")
+    >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=4, out="runs/base",
+    ...                prompting=brief)
+    """
+
+    prompt: Annotated[
+        str | Path | None,
+        Flag(
+            "Ask with this template instead of each problem's own prompt: a text file with {question} in it.",
+            metavar="FILE",
+        ),
+    ] = None
+    system: Annotated[str | None, Flag("System message, before the prompt.", metavar="TEXT")] = None
+    chat_kwargs: Annotated[
+        Mapping[str, str],
+        Flag("Set a variable of the chat template, e.g. enable_thinking=false. Repeatable.", metavar="NAME=VALUE"),
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def describe(function: Callable[..., object]) -> Declaration:
             required = default is MISSING and not data.metavar.startswith("[")
             arguments.append(DataArgument(parameter.name, data, is_variadic, required))
         elif flag is not None:
-            options[parameter.name] = Option(parameter.name, flag, _kind_of(hint), default)
+            options[parameter.name] = Option(parameter.name, flag, _kind_of(hint), default, heading=flag.heading)
         elif (group := _group_of(hint)) is not None:
             groups[parameter.name], defaults[parameter.name] = group, default
             left_out = next((mark.names for mark in marks if isinstance(mark, Without)), frozenset())

@@ -1,4 +1,4 @@
-"""Sampling from models: draw, study, sweep; and enumerating a small model's completions: certify, nucleus."""
+"""Sampling from models: draw, sweep; and enumerating a small model's completions: certify, nucleus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +13,7 @@ from offleash.options import (
     K,
     ModelName,
     ProblemSelection,
+    Prompting,
     Seed,
     Until,
     Verdicts,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from offleash.problems.problem import ProblemSet
     from offleash.results.analyses import CertifyResult, NucleusResult, SweepResult
-    from offleash.results.samples import DrawResult, ProblemSetResult, StudyResult
+    from offleash.results.samples import DrawResult, ProblemSetResult
     from offleash.samplers.registry import Model
 
 PROBLEMS = Data("PROBLEMS", "A benchmark, reasoning_gym:TASK, countdown:PART or a file (see: offleash problems).")
@@ -41,8 +42,10 @@ def draw(
     out: Annotated[str | Path, Flag("Run folder; an existing run is resumed.", short="-o", metavar="RUN")],
     until: Until = 0,
     seed: Seed = 0,
+    verify: Annotated[bool, Flag("Judge the samples when all are drawn; --no-verify leaves that to verify.")] = True,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -51,9 +54,9 @@ def draw(
 ) -> "DrawResult":
     """Draw k samples per problem from a model, each exactly once.
 
-    Run it again after an interruption or a failure: only what is missing is drawn. A larger -k adds samples. With
-    --until, samples are judged while others are drawn, and a problem stops at its M-th correct one. Two draws from the
-    same model with the same seed give the same samples: use --seed 1 for independent ones.
+    Run it again after an interruption or a failure: only what is missing is drawn. A larger -k adds samples. Samples
+    are judged at the end, or with --until while others are drawn: a problem then stops at its M-th correct one. Two
+    draws from the same model with the same seed give the same samples: use --seed 1 for independent ones.
 
     Examples:
       offleash draw aime24 vllm:Qwen/Qwen2.5-1.5B -k 8192 --until 5 --decoding paper -o runs/base
@@ -69,18 +72,19 @@ def draw(
       (80, 16)
     """
     from offleash.data.certificates import refuse_drawing_into
-    from offleash.drawing.draw import draw_model
+    from offleash.drawing.draw import draw_model, judge_drawn
     from offleash.drawing.report import estimate_text
+    from offleash.problems.templates import with_template
     from offleash.results.samples import DrawResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
     folder = Path(out)
     refuse_drawing_into(folder)
-    chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
+    template = template_of(prompting)
+    chosen, params = models_of([model], engine, prompting)[0], sampling_params(decoding)
     verifying = verify_options(verifier, judging)
-    frame = problem_frame(problems, selection, progress)
+    frame = with_template(problem_frame(problems, selection, progress), template)
     summary = draw_model(
         folder,
         frame,
@@ -92,8 +96,35 @@ def draw(
         verifying,
         progress,
         lambda estimate: announce(estimate_text(estimate)),
+        template,
     )
-    return DrawResult(summary)
+    return DrawResult(judge_drawn(summary, verifying, progress) if verify else summary)
+
+
+def template_of(prompting: Prompting) -> str | None:
+    """The text of the template that was named, read before anything slow."""
+    from offleash.problems.templates import read_template
+
+    return None if prompting.prompt is None else read_template(Path(prompting.prompt))
+
+
+def models_of(
+    names: Sequence[str], engine: EngineOptions, prompting: Prompting, engines: bool = True
+) -> "tuple[Model, ...]":
+    """Models by name, each loaded with the same options; one that does not exist is refused before problems are read.
+
+    Without `engines` no package has to be installed.
+    """
+    from offleash.drawing.draw import check_model
+    from offleash.samplers.chat_template import chat_options
+    from offleash.samplers.registry import model_of
+
+    chat = chat_options(prompting.system, prompting.chat_kwargs, engine.raw)
+    models = tuple(model_of(name, engine.settings, engine.raw, chat) for name in names)
+    for model in models:
+        if model.sampler in ("hf", "vllm"):  # of others only opening them tells, which is left to the draw
+            check_model(model, engines)
+    return models
 
 
 def problem_frame(
@@ -128,74 +159,6 @@ def read_problems(name: str | Path, selection: ProblemSelection, progress: Progr
 
 
 @verb
-def study(
-    problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
-    base: Annotated[str, Data("BASE", "The model before RL: hf:, vllm:, endpoint: or scripted:.")],
-    rl: Annotated[str, Data("RL", "The model after RL.")],
-    *,
-    k: K,
-    out: Annotated[str | Path, Flag("Folder for the two runs: DIR/base and DIR/rl.", short="-o", metavar="DIR")],
-    until: Until = 0,
-    seed: Seed = 0,
-    dry_run: Annotated[bool, Flag("Check everything and print the cost, without drawing.")] = False,
-    verifier: Verifier = None,
-    decoding: Decoding = Decoding(),
-    engine: EngineOptions = EngineOptions(),
-    selection: ProblemSelection = ProblemSelection(),
-    judging: Judging = Judging(),
-    command: str = "",
-    progress: Progress = silent,
-    announce: Progress = silent,
-) -> "StudyResult":
-    """Draw from two models, judge their samples and compare them: two models in, one answer out.
-
-    Run it again to resume. One model is in memory at a time. The two run folders work with every other command;
-    DIR/report.html is the report.
-
-    Examples:
-      offleash study aime24 vllm:Qwen/Qwen2.5-1.5B vllm:./checkpoints/rl -k 8192 --until 5 --decoding paper -o runs/aime
-      offleash study mine.jsonl hf:./base hf:./base+./lora -k 1024 --until 5 --max-tokens 512 -o runs/mine
-      offleash study aime24 vllm:org/base vllm:org/rl -k paper --set tensor_parallel_size=2 -o runs/aime --dry-run
-
-    In Python:
-      >>> result = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
-      ...                   k=64, out="runs/study")
-      >>> result.comparison.change.P, result.report.name
-      (2.0, 'report.html')
-    """
-    from offleash.drawing.report import estimate_text, summary_text
-    from offleash.results.comparison import ComparisonResult
-    from offleash.results.samples import StudyResult
-    from offleash.samplers.registry import model_of
-    from offleash.samplers.sampler import sampling_params
-    from offleash.studies import StudyRequest, check_study, cost_text
-    from offleash.studies import study as run_study
-    from offleash.verifying.verify import verify_options
-
-    pair = (model_of(base, engine.settings, engine.raw), model_of(rl, engine.settings, engine.raw))
-    params, verifying, folder = sampling_params(decoding), verify_options(verifier, judging), Path(out)
-    frame = problem_frame(problems, selection, progress)
-    request = StudyRequest(frame, pair, params, k, until, seed)
-    cost = request.cost()
-    announce(cost_text(request, cost))
-    if dry_run:
-        check_study(request, folder, verifying, progress)
-        return StudyResult(cost)
-    done = run_study(
-        request,
-        folder,
-        verifying,
-        progress=progress,
-        announce=lambda estimate: announce(estimate_text(estimate)),
-        drawn=lambda run: announce(summary_text(run, alone=False)),
-    )
-    if done.comparison is None or done.inputs is None:
-        return StudyResult(cost, done)
-    result = ComparisonResult(done.inputs, (done.comparison,))
-    return StudyResult(cost, done, result, result.save(folder / "report.html", command=command, progress=progress))
-
-
-@verb
 def sweep(
     problems: Annotated["str | Path | pl.DataFrame | ProblemSetResult", PROBLEMS],
     model: Annotated[str, Data("MODEL", "hf:, vllm:, endpoint: or scripted:. NAME=MODEL names its folder.")],
@@ -218,6 +181,10 @@ def sweep(
         str | Path,
         Flag("Folder for the runs: DIR/MODEL/t0.6-p0.95; existing ones are resumed.", short="-o", metavar="DIR"),
     ] = "runs/sweep",
+    prompts: Annotated[
+        Sequence[str],
+        Flag("Draw under each of these prompt templates; 'own' is each problem's own prompt.", metavar="FILE,FILE,..."),
+    ] = (),
     match: Annotated[bool, Flag("Also match the token entropy of MODEL, by the temperature of MODEL2.")] = False,
     figure: Annotated[
         str | Path | None, Flag("Plot support against temperature: .svg, .png or .pdf.", metavar="FILE")
@@ -225,6 +192,7 @@ def sweep(
     seed: Seed = 0,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -233,13 +201,15 @@ def sweep(
     """Draw from one or two models at every temperature and top-p of a grid, and show what they reach at each.
 
     Two models are compared at equal decoding, each at its own best decoding (chosen on other problems than those it is
-    evaluated on), and with --match at equal token entropy. Run it again after an interruption or with a larger grid:
-    only what is missing is drawn. Every point is an ordinary run folder.
+    evaluated on), and with --match at equal token entropy. --prompts draws under several prompts, and says which
+    problems that RL gained under one the base reaches under another. Run it again after an interruption or with a
+    larger grid: only what is missing is drawn. Every point is an ordinary run folder.
 
     Examples:
       offleash sweep mine.jsonl hf:./base hf:./rl --temperature 0.6,0.8,1.0,1.2 -k 256 -o runs/sweep
       offleash sweep aime24 vllm:org/base --top-p 0.9,0.95,1.0 -k 64 -o runs/top-p
       offleash sweep mine.jsonl base=hf:./base rl=hf:./rl --match -k 1024 -o runs/match --figure match.svg
+      offleash sweep mine.jsonl hf:./base hf:./rl --prompts own,brief.txt -k 256 -o runs/prompts
 
     In Python:
       >>> result = ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=[0.6, 1.0], k=16,
@@ -247,11 +217,13 @@ def sweep(
       >>> sorted(path.name for path in Path("runs/sweep").glob("*/*"))
       ['t0.6-p1', 't1-p1']
     """
-    from offleash.analyses.sweep.runs import DEFAULT_TEMPERATURES, grid, split_label
+    from offleash.analyses.sweep.prompts import read_prompts, sweep_prompts
+    from offleash.analyses.sweep.runs import DEFAULT_TEMPERATURES, grid
     from offleash.analyses.sweep.sweep import SweepRequest
     from offleash.analyses.sweep.sweep import sweep as run_sweep
+    from offleash.errors import OffleashError
+    from offleash.problems.templates import with_template
     from offleash.results.analyses import SweepResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
@@ -259,16 +231,25 @@ def sweep(
         from offleash.render.export import kind_of
         from offleash.render.output import check_writable
 
+        if prompts:
+            raise OffleashError("--figure shows one prompt, and --prompts draws under several. Leave one out.")
         check_writable(Path(figure), option="--figure")
         kind_of(Path(figure))
-    params = sampling_params(decoding)
-    default_temperatures = (params.temperature,) if match else DEFAULT_TEMPERATURES
+    if prompts and prompting.prompt is not None:
+        raise OffleashError(f"--prompt {prompting.prompt} and --prompts both set the prompt. Leave one out.")
+    named_prompts = read_prompts([word for text in prompts for word in text.split(",")]) if prompts else ()
+    template, params = template_of(prompting), sampling_params(decoding)
+    # what is compared is the match or the prompts: other temperatures only where they are asked for
+    default_temperatures = (params.temperature,) if match or prompts else DEFAULT_TEMPERATURES
     decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
-    named = [split_label(text) for text in (model, after) if text is not None]
-    models = tuple((label, model_of(text, engine.settings, engine.raw)) for label, text in named)
+    names = [text for text in (model, after) if text is not None]
+    models = tuple((opened.label, opened) for opened in models_of(names, engine, prompting))
     verifying, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
-    points = run_sweep(SweepRequest(frame, models, decodings, k, seed, match), Path(out), verifying, progress)
-    result = SweepResult(points)
+    if named_prompts:
+        request = SweepRequest(frame, models, decodings, k, seed, match)
+        return SweepResult(None, prompts=sweep_prompts(request, named_prompts, Path(out), verifying, progress))
+    request = SweepRequest(with_template(frame, template), models, decodings, k, seed, match, template)
+    result = SweepResult(run_sweep(request, Path(out), verifying, progress))
     return result if figure is None else result.with_figure(Path(figure))
 
 
@@ -292,6 +273,7 @@ def certify(
     ] = None,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),
+    prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
     selection: ProblemSelection = ProblemSelection(),
     judging: Judging = Judging(),
@@ -317,16 +299,24 @@ def certify(
     """
     from offleash.analyses.certificates.certify import certify_model, threshold
     from offleash.analyses.certificates.report import planned_text
+    from offleash.problems.templates import with_template
     from offleash.results.analyses import CertifyResult
-    from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.verifying.verify import verify_options
 
-    above, chosen = threshold(epsilon, at), model_of(model, engine.settings, engine.raw)
-    params, verifying = sampling_params(decoding), verify_options(verifier, judging)
-    frame = problem_frame(problems, selection, progress)
+    above, (chosen,) = threshold(epsilon, at), models_of([model], engine, prompting)
+    params, verifying, template = sampling_params(decoding), verify_options(verifier, judging), template_of(prompting)
+    frame = with_template(problem_frame(problems, selection, progress), template)
     run = certify_model(
-        Path(out), frame, chosen, params, above, verifying, progress, lambda planned: announce(planned_text(planned))
+        Path(out),
+        frame,
+        chosen,
+        params,
+        above,
+        verifying,
+        progress,
+        lambda planned: announce(planned_text(planned)),
+        template,
     )
     return CertifyResult(run)
 

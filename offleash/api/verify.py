@@ -19,6 +19,7 @@ from offleash.options import (
     Judging,
     Opened,
     ProblemSelection,
+    Prompting,
     TrustCode,
     Verdicts,
     Verifier,
@@ -130,6 +131,7 @@ def score(
     verdicts: Verdicts = None,
     columns: Columns = {},  # noqa: B006  never changed
     decoding: Annotated[Decoding, Without("max_tokens", "stop")] = Decoding(),
+    prompting: Annotated[Prompting, Without("prompt")] = Prompting(),
     engine: EngineOptions = EngineOptions(),
     each: "Callable[[ScoredRow], None] | None" = None,
     progress: Progress = silent,
@@ -155,12 +157,17 @@ def score(
       True
     """
     from offleash.results.samples import ScoreResult
+    from offleash.samplers.chat_template import chat_options
+    from offleash.samplers.huggingface.loading import check_folder
     from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.scoring.score import score_file, score_folders, selected
     from offleash.verifying.rows import file_among
 
-    chosen, params = model_of(model, engine.settings, engine.raw), sampling_params(decoding)
+    chat = chat_options(prompting.system, prompting.chat_kwargs, engine.raw)
+    chosen, params = model_of(model, engine.settings, engine.raw, chat), sampling_params(decoding)
+    if chosen.sampler == "hf":  # before the samples are read
+        check_folder(chosen.name)
     paths = [str(run) for run in runs]
     file = file_among(paths, "Score")
     if file is not None:

@@ -26,6 +26,8 @@ from offleash.version import __version__
 # The overview's first line; below it the verbs, from the table of cli/verbs.py alone.
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
 HELP = ("-h", "--help")
+COMPLETION = "completion"  # offleash completion SHELL prints a script
+CANDIDATES = "__complete"  # what the script calls at every TAB, with the words typed so far
 PANIC = "PanicException"  # a failure inside polars or another library in Rust, which is no Exception
 PARSERS = ("/json/", "/yaml/", "/ast.py")  # in the names of the files that their code is in
 
@@ -43,6 +45,10 @@ def dispatch(words: Sequence[str]) -> None:
         print(overview(first if first in GROUPS else ""))
     elif first == "--version":
         print(f"offleash {__version__}")
+    elif first in (COMPLETION, CANDIDATES):
+        from offleash.cli.completion import candidates, completion_script
+
+        print("\n".join(candidates(words[1:])) if first == CANDIDATES else completion_script(second))
     else:
         name = f"{first} {second}" if first in GROUPS else first
         if name not in VERBS:
@@ -55,7 +61,7 @@ def dispatch(words: Sequence[str]) -> None:
 def overview(group: str = "") -> str:
     """The verbs by section, or those of one group, wrapped to the terminal (60 to 110 columns)."""
     from shutil import get_terminal_size
-    from textwrap import fill, wrap
+    from textwrap import fill
 
     width = min(max(get_terminal_size().columns, 60), 110)
     lines = [f"Usage: offleash {f'{group} ' if group else ''}VERB ...", "", fill(GROUPS.get(group, ABOUT), width)]
@@ -63,12 +69,9 @@ def overview(group: str = "") -> str:
         listed = [verb for verb in verbs if verb.name.startswith(f"{group} " if group else "")]
         if listed:
             lines += ["", f"{section}:"]
-        for verb in listed:
-            first, *rest = wrap(verb.about, width - 16)
-            lines += [f"  {verb.name:<13} {first}", *(f"{'':16}{line}" for line in rest)]
-    return "\n".join(
-        [*lines, "", "offleash VERB --help shows its options and examples; offleash --version the version."]
-    )
+        lines += [f"  {verb.name:<13} {verb.summary}" for verb in listed]
+    more = "offleash VERB --help: options and examples. offleash completion bash, zsh or fish: shell completion."
+    return "\n".join([*lines, "", fill(more, width)])
 
 
 def _no_verb(first: str, second: str) -> OffleashError:
@@ -82,7 +85,7 @@ def _no_verb(first: str, second: str) -> OffleashError:
         return OffleashError(f"offleash no longer has the verb {first!r}. Use {OLD_VERBS[first]!r}.")
     if first.startswith("-"):
         return OffleashError(f"offleash has no option {first!r}. Options follow a verb: offleash VERB --help.")
-    known = [*(name for name in VERBS if " " not in name), *GROUPS]
+    known = [*(name for name in VERBS if " " not in name), *GROUPS, COMPLETION]
     near = get_close_matches(first, known, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Its verbs: {', '.join(known)}."
     return OffleashError(f"offleash has no verb {first!r}. {hint}")

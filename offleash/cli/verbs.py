@@ -1,7 +1,6 @@
-"""The verbs of the command line: which public function each is, its section in the overview, and one line about it.
+"""The verbs of the command line: which public function each is, its section in the overview, and its summary.
 
-The lines are the first lines of the functions' docstrings (a test checks this): `offleash --help` shows them without
-importing the functions.
+`offleash --help` shows the summaries without importing the functions.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ class Verb:
 
     name: str
     function: str  # module:name
-    about: str
+    summary: str  # at most 45 characters
 
     def load(self) -> Callable[..., object]:
         """The function itself."""
@@ -28,147 +27,50 @@ class Verb:
         return loaded
 
 
-# Sections of the overview in the order in which a newcomer needs them; `make docs` writes docs/cli.md in it too.
+# Sections of the overview in the order in which a newcomer needs them; `make docs` writes docs/cli.md in it too. A
+# summary has at most 45 characters, so that the overview fits a terminal of 80 columns with every one on its line.
 API, LAB = "offleash.api", "offleash.lab.verbs"
 SECTIONS: dict[str, tuple[Verb, ...]] = {
-    "Start here": (
-        Verb("demo", f"{LAB}:demo", "Train a small model with GRPO, and measure what it can reach before and after."),
-        Verb(
-            "compare",
-            f"{API}.compare:compare",
-            "What RL kept, lost and gained, with error bars and with what chance alone would produce.",
-        ),
-        Verb(
-            "study",
-            f"{API}.draw:study",
-            "Draw from two models, judge their samples and compare them: two models in, one answer out.",
-        ),
+    "Start": (
+        Verb("demo", f"{LAB}:demo", "Train a small model and measure its support"),
+        Verb("compare", f"{API}.compare:compare", "What RL kept, lost and gained, from logs"),
+        Verb("study", f"{API}.study:study", "Draw, judge and compare models in one command"),
     ),
-    "Reports and figures": (
-        Verb(
-            "report",
-            f"{API}.compare:report",
-            "One page to read and share: what RL kept, lost and gained, and whether to believe it.",
-        ),
-        Verb(
-            "view",
-            f"{API}.compare:view",
-            "The page of `report` with every sample of every problem, loaded on demand.",
-        ),
-        Verb("show", f"{API}.compare:show", "Print samples of one problem, with their texts: how was it solved?"),
-        Verb(
-            "figure",
-            f"{API}.compare:figure",
-            "One figure of a comparison as PDF, SVG or PNG, with a caption that says how to read it.",
-        ),
+    "Measure": (
+        Verb("draw", f"{API}.draw:draw", "Draw k samples per problem from a model"),
+        Verb("verify", f"{API}.verify:verify", "Judge samples: correct, wrong, unread, failed"),
+        Verb("report", f"{API}.compare:report", "One page to read and share"),
+        Verb("view", f"{API}.compare:view", "Browse every sample of a comparison"),
+        Verb("show", f"{API}.compare:show", "The samples of one problem, with texts"),
+        Verb("figure", f"{API}.compare:figure", "One figure as PDF, SVG or PNG"),
+        Verb("plan samples", f"{API}.analyse:plan_samples", "How many samples a study needs"),
     ),
-    "Further analyses": (
-        Verb(
-            "entropy",
-            f"{API}.analyse:entropy",
-            "Token entropy and answer entropy of runs: can local uncertainty rise while global diversity falls?",
-        ),
-        Verb(
-            "likelihood",
-            f"{API}.analyse:likelihood",
-            "Perplexity by class, the other model's likelihood on lost and gained problems, and KL divergence.",
-        ),
-        Verb(
-            "strategies",
-            f"{API}.analyse:strategies",
-            "Which strategies RL kept, lost and gained: support, novelty and richness of methods, not of answers.",
-        ),
-        Verb(
-            "sweep",
-            f"{API}.draw:sweep",
-            "Draw from one or two models at every temperature and top-p of a grid, and show what they reach at each.",
-        ),
-        Verb(
-            "certify",
-            f"{API}.draw:certify",
-            "Find every completion that is more probable than epsilon, without sampling, and judge it.",
-        ),
-        Verb(
-            "nucleus",
-            f"{API}.draw:nucleus",
-            "What top-p cuts off: correct completions whose probability it sets to zero, from exact certificates.",
-        ),
-        Verb(
-            "theory",
-            f"{API}.analyse:theory",
-            "Test the paper's theory (appendix C) in small exact worlds; half a minute on one core.",
-        ),
-        Verb(
-            "plan samples",
-            f"{API}.analyse:plan_samples",
-            "Plan from a pilot: the budget at which the loss of a problem could be significant, and its cost.",
-        ),
+    "Explain": (
+        Verb("entropy", f"{API}.analyse:entropy", "Token entropy and answer entropy of runs"),
+        Verb("likelihood", f"{API}.analyse:likelihood", "Perplexity by class, KL, the other model"),
+        Verb("strategies", f"{API}.analyse:strategies", "Strategies kept, lost and gained"),
+        Verb("sweep", f"{API}.draw:sweep", "Support by temperature, top-p and prompt"),
+        Verb("score", f"{API}.verify:score", "Log-probability of texts under a model"),
     ),
-    "Samples, step by step": (
-        Verb(
-            "problems",
-            f"{API}.verify:problem_set",
-            "The problems of a benchmark, of Reasoning Gym or of your own file, as JSON lines.",
-        ),
-        Verb(
-            "check",
-            f"{API}.verify:check",
-            "Check problems before drawing: are gold answers accepted and corrupted ones rejected? Exit code 1 if not.",
-        ),
-        Verb("draw", f"{API}.draw:draw", "Draw k samples per problem from a model, each exactly once."),
-        Verb(
-            "verify",
-            f"{API}.verify:verify",
-            "Extract the answer of every sample and judge it: correct, wrong, unread or failed.",
-        ),
-        Verb(
-            "score",
-            f"{API}.verify:score",
-            "Log-probability, token entropy and perplexity of given texts under a model.",
-        ),
-        Verb(
-            "import",
-            f"{API}.logs:import_logs",
-            "Import other tools' logs as a run folder: problems, samples with their texts, the tool's own verdicts.",
-        ),
-        Verb(
-            "formats",
-            f"{API}.logs:show_formats",
-            "List the log formats that can be read; they are recognised by content.",
-        ),
-        Verb(
-            "fsck",
-            f"{API}.logs:fsck",
-            "Check run folders in full: every shard is readable, every sample is there once. Changes nothing.",
-        ),
+    "Exact": (
+        Verb("certify", f"{API}.draw:certify", "Every completion above a probability"),
+        Verb("nucleus", f"{API}.draw:nucleus", "What top-p cuts off, from certificates"),
+        Verb("theory", f"{API}.analyse:theory", "Test the paper's theory in exact worlds"),
     ),
     "Train": (
-        Verb(
-            "train",
-            f"{API}.train:train",
-            "Train a transformers model with an RLVR method, on-policy, from a recipe.",
-        ),
-        Verb("lab list", f"{LAB}:lab_list", "List the small worlds."),
-        Verb(
-            "lab model",
-            f"{LAB}:lab_model",
-            "Copy a world's base model, in Hugging Face format, to train, serve or draw from.",
-        ),
-        Verb(
-            "lab problems",
-            f"{LAB}:lab_problems",
-            "Write problems of a world, from one of its splits: train, dev or test.",
-        ),
-        Verb(
-            "lab traces",
-            f"{LAB}:lab_traces",
-            "Write correct traces by the world's own solver, for methods that learn from expert traces.",
-        ),
-        Verb(
-            "lab pretrain",
-            f"{LAB}:lab_pretrain",
-            "Pretrain a base model on a world's corpus: minutes on one core. The shipped base used the defaults.",
-        ),
+        Verb("train", f"{API}.train:train", "Train a model with an RLVR method"),
+        Verb("lab list", f"{LAB}:lab_list", "List the small worlds"),
+        Verb("lab model", f"{LAB}:lab_model", "Copy a world's base model"),
+        Verb("lab problems", f"{LAB}:lab_problems", "Write problems of a world"),
+        Verb("lab traces", f"{LAB}:lab_traces", "Write correct traces by a world's solver"),
+        Verb("lab pretrain", f"{LAB}:lab_pretrain", "Pretrain a base model on a world's corpus"),
+    ),
+    "Data": (
+        Verb("problems", f"{API}.verify:problem_set", "Problems of a benchmark or file, as JSON"),
+        Verb("check", f"{API}.verify:check", "Check gold answers before drawing"),
+        Verb("import", f"{API}.logs:import_logs", "Import other tools' logs as a run folder"),
+        Verb("formats", f"{API}.logs:show_formats", "List the log formats that can be read"),
+        Verb("fsck", f"{API}.logs:fsck", "Check run folders in full"),
     ),
 }
 VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}

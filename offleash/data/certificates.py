@@ -6,12 +6,21 @@ Written by analyses/certificates/certify.py.
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import polars as pl
 
-from offleash.data.run import CERTIFICATE, RUN_FILE, Budget, Origin, problem_set_hash, read_facts, write_facts
+from offleash.data.run import (
+    CERTIFICATE,
+    RUN_FILE,
+    Budget,
+    Origin,
+    origin_document,
+    problem_set_hash,
+    read_facts,
+    write_facts,
+)
 from offleash.data.run_folder import PROBLEMS_FILE, folder_name, is_run, read_problems
 from offleash.data.shards import SHARD, as_table, scan_shards, write_atomically
 from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
@@ -76,7 +85,7 @@ class CertificateFolder:
             "decoding": json.dumps(dict(origin.decoding)),
             "epsilon": repr(terms.epsilon),
             "vocabulary": terms.vocabulary,
-            "origin": json.dumps(asdict(origin)),
+            "origin": json.dumps(origin_document(origin)),
         }
         write_facts(self.path, name, problems, facts, Budget())
         self.keep_problems(problems)
@@ -145,7 +154,7 @@ def read_terms(path: Path) -> CertificateSettings:
         return CertificateSettings(
             float(known["epsilon"]),
             str(known["vocabulary"]),
-            Origin(**{field.name: origin[field.name] for field in fields(Origin)}),
+            Origin(**{field.name: origin[field.name] for field in fields(Origin) if field.name in origin}),
         )
     except (KeyError, ValueError, TypeError):
         raise OffleashError(

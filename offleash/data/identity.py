@@ -67,6 +67,7 @@ def _compared(origin: Origin) -> dict[str, object]:
         "sampler": {name: value for name, value in origin.about.items() if name not in NOT_COMPARED},
         "chat template (hash)": origin.template,
         "prompt opens reasoning": origin.thinking,
+        "prompt template": origin.prompt,
         "prompts (hash)": origin.prompts,
     }
 

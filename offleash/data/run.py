@@ -44,6 +44,7 @@ class Origin:
     thinking: bool  # whether the prompt ends inside a reasoning block, so that samples begin within it
     prompts: str  # hash of all prompts, by problem
     template: str | None  # hash of a fixed prompt after the chat template; None where a server applies it
+    prompt: str | None = None  # the user's template of prompts (--prompt); None: each problem's own
 
 
 GOLD_GUESSED = "gold_guessed"  # a fact of imported logs: the column of golds, if it may be that of the model's answers
@@ -107,7 +108,7 @@ DRAW_FIELDS = {
     **dict.fromkeys(("model", "key", "prompts"), "a string"),
     "seed": "an integer",
     "thinking": "true or false",
-    "template": "a string or null",
+    **dict.fromkeys(("template", "prompt"), "a string or null"),
 }
 DECODING = {
     **dict.fromkeys(("temperature", "top_p", "min_p"), "a number"),
@@ -132,8 +133,16 @@ def write_facts(
         "versions": {"offleash": __version__, "polars": pl.__version__, "python": platform.python_version()},
     }
     if origin is not None:
-        document["draw"] = asdict(origin)
+        document["draw"] = origin_document(origin)
     _write(path, document)
+
+
+OPTIONAL = ("prompt",)  # fields of `Origin` that are stored only where they were given
+
+
+def origin_document(origin: Origin) -> dict[str, object]:
+    """The section 'draw' of a run.json."""
+    return {name: value for name, value in asdict(origin).items() if name not in OPTIONAL or value is not None}
 
 
 def rewrite_budget(path: Path, budget: Budget) -> None:
@@ -181,12 +190,14 @@ def origin_in(document: Mapping[str, object], path: Path) -> Origin | None:
         return None
     names = [field.name for field in fields(Origin)]
     known = section if isinstance(section, dict) else {}
-    if not known.keys() >= set(names) or not all(isinstance(known[name], dict) for name in ("about", *NESTED_SECTIONS)):
+    if not known.keys() >= set(names) - set(OPTIONAL) or not all(
+        isinstance(known[name], dict) for name in ("about", *NESTED_SECTIONS)
+    ):
         raise OffleashError(f"{path / RUN_FILE} is damaged: settings are missing from its section 'draw'. Restore it.")
     _check(path, "draw", known, DRAW_FIELDS)
     for name, types in NESTED_SECTIONS.items():
         _check(path, f"draw.{name}", known[name], types)
-    return Origin(**{name: known[name] for name in names})
+    return Origin(**{name: known[name] for name in names if name in known})
 
 
 def _check(path: Path, key: str, section: object, types: Mapping[str, str]) -> None:

@@ -36,7 +36,7 @@ from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import VerifyOptions, open_judge, stored_name, verify_shards
+from offleash.verifying.verify import VerifyOptions, open_judge, stored_name, verify, verify_shards
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class DrawRequest:
     k: int
     until: int = 0  # stop a problem at this many successes; 0: draw all k
     seed: int = 0
+    prompt: str | None = None  # the template that made the prompts; None: each problem's own
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_SAMPLES:
@@ -94,6 +95,8 @@ class DrawSummary:
     doubt: str | None = None  # a suspicion that the samples cannot settle (drawing/duplicates.py)
     stuck: int = 0  # problems with failed requests
     without_samples: int = 0  # of these, problems without any sample
+    verdicts: Mapping[str, int] | None = None  # of all samples, where they were judged after the draw
+    unjudged: str = ""  # why they could not be judged: drawing does not wait for a judge
 
 
 def draw(
@@ -124,7 +127,7 @@ def draw(
     """
     refuse_greedy_copies(decoding, drawing.k)
     with claim_run(folder) as run:
-        origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems)
+        origin = origin_of(sampler, drawing.model, decoding, drawing.seed, drawing.until, problems, drawing.prompt)
         with _judging(str(folder), problems, origin, drawing.until, verifying or VerifyOptions()) as judge_setup:
             open_run = open_for_drawing(run, problems, origin, Budget(drawing.k, drawing.until))
             drop_orphans(run)
@@ -159,6 +162,23 @@ def draw(
         stuck=schedule.count(Stage.STUCK),
         without_samples=sum(record.stage is Stage.STUCK and not record.drawn for record in schedule.records.values()),
     )
+
+
+def judge_drawn(summary: DrawSummary, options: VerifyOptions, progress: Progress = silent) -> DrawSummary:
+    """Judge the samples of a draw that has no judge of its own (`until`).
+
+    Samples are facts and verdicts can wait: where there is no judge model, no sandbox or no gold answer, the reason is
+    kept, and `offleash verify` judges later.
+    """
+    if summary.drawing.until or not summary.samples:
+        return summary
+    try:
+        judged = verify(summary.folder, options, progress)
+    except OffleashError as error:
+        return replace(summary, unjudged=str(error))
+    stored = read_stored_samples(RunFolder(summary.folder), judged.verifier)
+    reached = sum(problem.hits > 0 for problem in stored.problems.values())
+    return replace(summary, verifier=judged.verifier, reached=reached, verdicts=judged.verdicts)
 
 
 def refuse_greedy_copies(decoding: SamplingParams, k: int) -> None:
@@ -252,37 +272,53 @@ def draw_model(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Callable[[DrawEstimate], None] = silent,
+    prompt: str | None = None,
 ) -> DrawSummary:
     """Draw from a model by its name. What can be refused without the model is refused before it is loaded."""
-    drawing = check_draw(folder, problems, model, decoding, k, until, seed)
+    drawing = check_draw(folder, problems, model, decoding, k, until, seed, prompt)
+    if until:  # the judge is needed while drawing: what it cannot judge is refused now, not after minutes of loading
+        options = verifying or VerifyOptions()
+        with open_judge(options) as judge:
+            cases = problem_cases(with_prompts(problems), options.verifier, options.extraction, str(folder))
+            refuse_unreadable(judge, cases, str(folder))
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
         return draw(folder, problems, sampler, decoding, drawing, verifying, progress, announce)
 
 
 def check_draw(
-    folder: Path, problems: pl.DataFrame, model: Model, decoding: SamplingParams, k: int | str, until: int, seed: int
+    folder: Path,
+    problems: pl.DataFrame,
+    model: Model,
+    decoding: SamplingParams,
+    k: int | str,
+    until: int,
+    seed: int,
+    prompt: str | None = None,
 ) -> DrawRequest:
     """The request, checked as far as the options and the folder allow without loading the model."""
     with_prompts(problems)
-    drawing = DrawRequest(str(model), budget(k, problems), until, seed)
+    drawing = DrawRequest(str(model), budget(k, problems), until, seed, prompt)
     refuse_greedy_copies(decoding, drawing.k)
     refuse_other_folder(folder)
     if is_run(folder):
-        refuse_other_options(folder, drawing.model, decoding, seed, until)
+        refuse_other_options(folder, model, decoding, seed, until, prompt)
     return drawing
 
 
-def check_model(model: Model) -> None:
+def check_model(model: Model, engines: bool = True) -> None:
     """Refuse a model that cannot be opened, as far as that shows without loading it.
 
-    A study checks its second model by this, hours before it is loaded.
+    A study checks its second model by this, hours before it is loaded. Without `engines`, no server is asked and no
+    package has to be installed: what is planned here may run elsewhere.
     """
     if model.sampler not in ("hf", "vllm"):
-        open_sampler(model).close()  # cheap: no weights are loaded
+        if engines or model.sampler == "scripted":
+            open_sampler(model).close()  # cheap: no weights are loaded
         return
     if model.sampler == "hf":
         settings_of(model)
+    if model.sampler == "hf" and engines:
         missing_packages = [name for name in ("torch", "transformers") if find_spec(name) is None]
         if missing_packages:
             raise OffleashError(f"hf: needs {missing_packages[0]}, which is not installed. Run {EXTRAS['hf']}.")

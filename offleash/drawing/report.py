@@ -53,6 +53,8 @@ def summary_document(summary: DrawSummary) -> Json:
             "forwarded": summary.forwarded,
             "peak_memory_mb": round(summary.peak_memory_mb, 1),
             "verifier": summary.verifier,
+            "verdicts": summary.verdicts,
+            "unjudged": summary.unjudged or None,
             "doubt": summary.doubt,
         }
     )
@@ -80,9 +82,14 @@ def summary_text(summary: DrawSummary, alone: bool = True) -> str:
             f"  warning: {summary.truncated:,} of {many(summary.samples, 'sample')} were truncated at --max-tokens. "
             "Raise it and draw into another folder: truncated samples mostly end up unread"
         )
-    if summary.reached is not None:
+    if summary.verdicts is not None:
+        counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
+        lines.append(f"  judged by {summary.verifier}: {counts}; {many(summary.reached or 0, 'problem')} reached")
+    elif summary.reached is not None:
         settled = many(summary.settled, "problem")
         lines.append(f"  {settled} settled, {summary.reached:,} reached, judged by {summary.verifier}")
+    if summary.unjudged:
+        lines.append(f"  not judged: {summary.unjudged}")
     if summary.doubt:
         lines.append(f"  {summary.doubt}")
     if summary.failed:

@@ -21,7 +21,8 @@ from offleash.data.verdict import Verdict
 from offleash.drawing.schedule import Chunks, Span, StoredProblem, chunks_for, overlap
 from offleash.errors import OffleashError
 from offleash.samplers.chat_template import opens_reasoning
-from offleash.samplers.sampler import Sampler, SamplingParams
+from offleash.samplers.registry import Model
+from offleash.samplers.sampler import About, Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
 REVERIFY_HINT = "If only gold answers changed, no new samples are needed: offleash verify RUN --problems PROBLEMS."
@@ -84,9 +85,15 @@ def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
 
 
 def origin_of(
-    sampler: Sampler, model: str, decoding: SamplingParams, seed: int, until: int, problems: pl.DataFrame
+    sampler: Sampler,
+    model: str,
+    decoding: SamplingParams,
+    seed: int,
+    until: int,
+    problems: pl.DataFrame,
+    prompt: str | None = None,
 ) -> Origin:
-    """All that the samples of a draw depend on.
+    """All that the samples of a draw depend on; `prompt` is the template that made the problems' prompts.
 
     The key is a hash of what decides the samples (seed, model, decoding), and the seed of each sample is a hash of it,
     the problem and the index: so samples do not depend on what else is drawn, in which order, or how often a run was
@@ -95,12 +102,15 @@ def origin_of(
     about = sampler.about
     chunks = chunks_for(until)
     document = stored_decoding(decoding)
-    key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw)
+    # What was added to the chat is hashed only where it was given: runs of older versions keep their samples.
+    added = {"prompt": prompt, "system": about.system, "chat_kwargs": _as_json(about.chat_kwargs)}
+    asked = [] if all(value is None for value in added.values()) else [json.dumps(added, sort_keys=True)]
+    key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw, *asked)
     prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
     rendered = sampler.rendered_prompt(PROBE_QUESTION)
     return Origin(
         model=model,
-        about={attribute.name: _as_json(getattr(about, attribute.name)) for attribute in fields(about)},
+        about=stored_about(about),
         decoding=document,
         seed=seed,
         key=f"{key:016x}",
@@ -108,7 +118,14 @@ def origin_of(
         thinking=rendered is not None and opens_reasoning(rendered),
         prompts=_hash(json.dumps(prompts)),
         template=None if rendered is None else _hash(rendered),
+        prompt=prompt,
     )
+
+
+def stored_about(about: About) -> dict[str, object]:
+    """What a sampler says of itself, as it is stored; what was not given (None) is left out."""
+    values = {attribute.name: getattr(about, attribute.name) for attribute in fields(about)}
+    return {name: _as_json(value) for name, value in values.items() if value is not None}
 
 
 def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
@@ -122,7 +139,9 @@ def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     return old
 
 
-def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, seed: int, until: int) -> None:
+def refuse_other_options(
+    folder: Path, model: Model, decoding: SamplingParams, seed: int, until: int, prompt: str | None = None
+) -> None:
     """Refuse a folder by the options alone: before a model is loaded, which may take minutes."""
     refuse_certificate(folder)
     old = read_origin(folder)
@@ -130,7 +149,14 @@ def refuse_other_options(folder: Path, model: str, decoding: SamplingParams, see
         raise _imported(folder)
     if is_empty_draw(folder):
         return
-    refuse_changes(folder, replace(old, model=model, decoding=stored_decoding(decoding), seed=seed), until)
+    refuse_changes(folder, with_options(old, model, decoding, seed, prompt), until)
+
+
+def with_options(old: Origin, model: Model, decoding: SamplingParams, seed: int, prompt: str | None = None) -> Origin:
+    """A stored origin with the options of a command in it: what differs from the stored one is refused."""
+    known = {name: value for name, value in old.about.items() if name not in ("system", "chat_kwargs")}
+    about = {**known, **model.chat.stored}
+    return replace(old, model=str(model), about=about, decoding=stored_decoding(decoding), seed=seed, prompt=prompt)
 
 
 def problem_seed(key: str, problem: str) -> int:

@@ -14,7 +14,7 @@ from offleash.data.tables import Note, as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.problems import countdown
 from offleash.problems.benchmarks import GYM, PROBLEMS
-from offleash.problems.hub import from_hub
+from offleash.problems.hub import dataset_from_hub, from_hub, hub_dataset
 from offleash.problems.problem import Benchmark, ProblemSet, content_hash
 from offleash.problems.read import read_problems
 from offleash.verifiers.registry import verifier
@@ -36,8 +36,8 @@ def load_problems(
     """Problems by name.
 
     Args:
-        name: A benchmark (`aime24`), a file, or generated problems (`reasoning_gym:leg_counting:hard`,
-            `countdown:test`).
+        name: A benchmark (`aime24`), a file, a data set on the hub (`org/name:config:split`), or generated problems
+            (`reasoning_gym:leg_counting:hard`, `countdown:test`).
         size: A random sample of so many; None for all, or for the paper's own sample.
         seed: Of that sample, or of generated problems.
         source: A local copy of the benchmark.
@@ -59,6 +59,30 @@ def load_problems(
     return ProblemSet(_finished(frame), (*read.notes, note), read.rows)
 
 
+def problem_count(name: str | Path, size: int | None = None) -> int | None:
+    """How many problems a name stands for, without reading or fetching them; None where only reading them tells.
+
+    >>> problem_count("aime24"), problem_count("math500", size=100), problem_count("reasoning_gym:dice")
+    (30, 100, 50)
+    """
+    kind = str(name).partition(":")[0]
+    if kind in (GYM, countdown.NAME):
+        return size or (GENERATED if kind == GYM else countdown.DEFAULT_SIZE)
+    benchmark = PROBLEMS.get(str(name))
+    if benchmark is None or benchmark.count is None:
+        return None
+    return benchmark.count if size is None else min(size, benchmark.count)
+
+
+def placeholders(name: str, size: int | None = None) -> pl.DataFrame | None:
+    """As many problems as a benchmark has, without their texts, to plan with; None for a file, which can be read."""
+    count = problem_count(name, size)
+    if count is None:
+        return None
+    rows = {"problem": [f"{number}" for number in range(count)], "question": [""] * count, "benchmark": [name] * count}
+    return as_problems(pl.DataFrame(rows))
+
+
 def _read(
     name: str | Path, source: str | Path | None, columns: Mapping[str, str] | None
 ) -> tuple[ProblemSet, Benchmark | None]:
@@ -73,6 +97,11 @@ def _read(
         raise OffleashError(
             f"--from names a local copy of a benchmark, but {name} is already a file. Leave out --from."
         )
+    dataset = hub_dataset(str(name)) if isinstance(name, str) and source is None else None
+    if dataset is not None and not path.exists() and not str(name).lower().endswith(FILES):
+        if path.parent.is_dir():  # the folder is there, so a file in it was meant
+            raise OffleashError(f"There is no file {name} in {path.parent}. Check its name.")
+        return dataset_from_hub(dataset, columns=columns), None
     if source is not None or (isinstance(name, str) and not _is_path(name)):
         raise _unknown_name_error(str(name))
     return read_problems(path, columns=columns), None

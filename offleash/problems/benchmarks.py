@@ -124,6 +124,7 @@ PROBLEMS: dict[str, Benchmark] = {
         verifier="math",
         prompt="boxed",
         derive=hashes,
+        size=1319,
         citation="arXiv:2110.14168",
     ),
     # 433 is a tenth of 4,326. Which tenth the paper took is not known, so ours is a seeded sample of that size.
@@ -231,6 +232,7 @@ PROBLEMS: dict[str, Benchmark] = {
         verifier="program",
         prompt="code",
         derive=humaneval,
+        size=164,
         citation="arXiv:2107.03374",
     ),
     "mbpp": Benchmark(
@@ -243,6 +245,7 @@ PROBLEMS: dict[str, Benchmark] = {
         verifier="program",
         prompt="asserts",
         derive=mbpp,
+        size=500,
         citation="arXiv:2108.07732",
     ),
     # Questions about images. The verifier of a row depends on the kind of its answer.

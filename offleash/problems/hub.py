@@ -5,11 +5,12 @@ hangs.
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -32,6 +33,57 @@ HUB_ENVIRONMENT = {
 }
 
 
+@dataclass(frozen=True)
+class HubDataset:
+    """A data set on the hub that is not in the registry, as a user names it: org/name, org/name:config:split."""
+
+    name: str
+    hub: str
+    config: str = ""
+    split: str = ""  # empty: test, else validation, else train
+
+    @property
+    def source(self) -> str:
+        """Id, config and split as one text."""
+        return f"{self.hub}{f' ({self.config})' if self.config else ''}{f', split {self.split}' if self.split else ''}"
+
+
+def hub_dataset(name: str) -> HubDataset | None:
+    """The data set that a name stands for: org/name with an optional :split or :config:split; None for other names.
+
+    >>> hub_dataset("org/sums:hard:test")
+    HubDataset(name='org/sums:hard:test', hub='org/sums', config='hard', split='test')
+    """
+    match = re.fullmatch(r"([\w-][\w.-]*/[\w-][\w.-]*?)(?::([\w.-]+))??(?::([\w.-]+))?", name)
+    return None if match is None else HubDataset(name, match[1], match[2] or "", match[3] or "")
+
+
+def dataset_from_hub(dataset: HubDataset, *, columns: Columns | None = None, wait: float = FETCH_SECONDS) -> ProblemSet:
+    """The problems of any data set on the hub, its columns recognised as those of a file are."""
+    if find_spec("datasets") is None:
+        raise OffleashError(
+            f"{dataset.name} is read from the Hugging Face hub, which needs: pip install 'offleash[hub]'. If it is a "
+            "file, check its path."
+        )
+    environment, offline = hub_environment()
+    with tempfile.TemporaryDirectory(prefix="offleash-hub-") as folder:
+        path = Path(folder) / f"{dataset.hub.partition('/')[2]}.parquet"
+        split = fetch(dataset, path, environment, None, wait, offline)
+        read = read_problems(path, columns=columns)
+    where = "the cache of " if offline else ""
+    note = Note(f"{dataset.name}: read from {where}{replace(dataset, split=split).source}.")
+    return replace(read, rows={}, notes=(note, *read.notes))
+
+
+def hub_environment() -> tuple[dict[str, str], bool]:
+    """The environment of a download, and whether the hub is out of reach, so that only its cache is read."""
+    environment = {**HUB_ENVIRONMENT, **os.environ}  # what the user has set wins
+    offline = _offline() or not reachable()
+    if offline:
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return environment, offline
+
+
 def from_hub(
     benchmark: Benchmark, *, columns: Columns | None = None, rows: int | None = None, wait: float = FETCH_SECONDS
 ) -> ProblemSet:
@@ -48,10 +100,7 @@ def from_hub(
             f"{benchmark.name} is read from the Hugging Face hub ({benchmark.source}), which needs: "
             f"pip install 'offleash[hub]'. {local_file_hint(benchmark)}"
         )
-    environment = {**HUB_ENVIRONMENT, **os.environ}  # what the user has set wins
-    offline = _offline() or not reachable()
-    if offline:
-        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    environment, offline = hub_environment()
     with tempfile.TemporaryDirectory(prefix="offleash-hub-") as folder:
         path = Path(folder) / f"{benchmark.name}.parquet"
         fetch(benchmark, path, environment, rows, wait, offline)
@@ -61,9 +110,14 @@ def from_hub(
 
 
 def fetch(
-    benchmark: Benchmark, path: Path, environment: dict[str, str], rows: int | None, wait: float, offline: bool
-) -> None:
-    """Write the benchmark's rows into a Parquet file, in a process that is killed after `wait` seconds."""
+    benchmark: Benchmark | HubDataset,
+    path: Path,
+    environment: dict[str, str],
+    rows: int | None,
+    wait: float,
+    offline: bool,
+) -> str:
+    """Write the rows into a Parquet file, in a process that is killed after `wait` seconds; the split that was read."""
     split = benchmark.split if rows is None else f"{benchmark.split}[:{rows}]"
     command = [
         sys.executable,
@@ -89,14 +143,16 @@ def fetch(
             f"{benchmark.source} was not downloaded in {wait:g} seconds. {local_file_hint(benchmark)}"
         ) from None
     if done.returncode == 0 and path.exists():
-        return
+        return (done.stdout.strip().splitlines() or [split])[-1]
     why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not return"
     reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
     raise OffleashError(f"{why} {benchmark.source} ({reason}). {local_file_hint(benchmark)}")
 
 
-def local_file_hint(benchmark: Benchmark) -> str:
+def local_file_hint(benchmark: Benchmark | HubDataset) -> str:
     """The next step without the hub, for errors."""
+    if isinstance(benchmark, HubDataset):
+        return "If it is a file, check its path; to name a config and a split: org/name:config:split."
     wanted = ", ".join(benchmark.columns.values())
     return (
         f"To use a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "

@@ -127,11 +127,17 @@ class Benchmark:
     derive: DeriveProblem
     citation: str
     paper: int | None = None  # problems in the paper (arXiv:2507.14843); None: not in it
+    size: int | None = None  # problems, where the paper does not say
     config: str | None = None
     guess: float | None = None  # chance that a blind guess is accepted
     keep: KeepRow | None = None  # rows of the data set that belong to the benchmark
     share: int | None = None  # a seeded sample of this many, where the paper took one
     checked: bool = False  # whether id, split and columns were seen on the hub itself (`make test-hub`)
+
+    @property
+    def count(self) -> int | None:
+        """Problems, without reading them."""
+        return self.share or self.paper or self.size
 
     @property
     def source(self) -> str:

@@ -52,16 +52,27 @@ def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
     >>> prompt("number", "How fast?", {"unit": "m/s"}).endswith("number in the unit m/s, without the unit.")
     True
     """
+    return filled(PROMPTS[name], {"question": question, **detail_parts(details)})
+
+
+def detail_parts(details: Mapping[str, object]) -> dict[str, str]:
+    """What the details of a problem add to its prompt, by the name of the place: texts, '' where there is none."""
     unit = " ".join(str(details.get("unit") or "").split())
-    parts = {
-        "{question}": question,
-        "{choices}": choices(_texts(details.get("choices"))),
-        "{unit}": f" in the unit {unit}, without the unit" if unit else "",
-        "{tests}": "\n".join(_texts(details.get("tests"))[:1]),
-        "{starter}": str(details.get("starter") or "").strip("\n"),
+    return {
+        "choices": choices(_texts(details.get("choices"))),
+        "unit": f" in the unit {unit}, without the unit" if unit else "",
+        "tests": "\n".join(_texts(details.get("tests"))[:1]),
+        "starter": str(details.get("starter") or "").strip("\n"),
     }
-    # One pass: a question that contains `{choices}` itself is left as it is.
-    return re.sub("|".join(map(re.escape, parts)), lambda match: parts[match[0]], PROMPTS[name])
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """The template with its places filled: `{name}`, for the names given; other braces are text, as in LaTeX.
+
+    One pass: a question that contains `{choices}` itself is left as it is.
+    """
+    names = "|".join(map(re.escape, parts))
+    return re.sub(rf"{{{{ *({names}) *}}}}|{{({names})}}", lambda match: parts[match[1] or match[2]], template)
 
 
 def choices(texts: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from offleash.analyses.likelihood.likelihood import Likelihood
     from offleash.analyses.planning import PilotPlan
     from offleash.analyses.strategies.strategies import StrategyComparison
+    from offleash.analyses.sweep.prompts import PromptSweep
     from offleash.analyses.sweep.sweep import Sweep
     from offleash.analyses.theory.mechanisms import TheoryReport
     from offleash.training.loop import Training
@@ -108,13 +109,15 @@ class SweepResult(Result):
     (True, 1)
     """
 
-    sweep: "Sweep"
+    sweep: "Sweep | None"  # None: under several prompts
     path: Path | None = None  # of the figure
     unwritten: OffleashError | None = None  # why there is no figure
+    prompts: "PromptSweep | None" = None  # one sweep per prompt
 
     @property
     def ok(self) -> bool:
-        return not self.sweep.missing and not self.sweep.unmatched
+        done = self.prompts or self.sweep
+        return done is not None and not done.missing and not done.unmatched
 
     @property
     def trouble(self) -> OffleashError | None:
@@ -125,6 +128,8 @@ class SweepResult(Result):
         from offleash.analyses.sweep.figures import support_by_decoding
         from offleash.render.export import write_figure
 
+        if self.sweep is None:
+            raise OffleashError("A figure shows one prompt. Draw it for a sweep of `.prompts.sweeps`.")
         try:
             write_figure(support_by_decoding(self.sweep), path, "--figure")
         except OffleashError as error:
@@ -132,13 +137,24 @@ class SweepResult(Result):
         return replace(self, path=path)
 
     def to_dict(self) -> dict[str, Any]:
+        if self.prompts is not None:
+            from offleash.analyses.sweep.prompts import prompts_document
+
+            return prompts_document(self.prompts)
         from offleash.analyses.sweep.report import sweep_document
 
+        assert self.sweep is not None
         return sweep_document(self.sweep)
 
     def show(self, console: "Console | None" = None) -> None:
+        if self.prompts is not None:
+            from offleash.analyses.sweep.prompts import show_prompts
+
+            show_prompts(console_of(console), self.prompts)
+            return
         from offleash.analyses.sweep.report import show_sweep
 
+        assert self.sweep is not None
         show_sweep(console_of(console), self.sweep)
         if self.path is not None:
             say(console, f"Figure: {self.path}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offleash.reporting.show import ShownProblem, ShownSample
     from offleash.scoring.rows import ScoredRow
     from offleash.scoring.score import ScoredFile, ScoredRun
-    from offleash.studies import Cost, StudyRuns
+    from offleash.studies.study import Cost, StudyRuns
     from offleash.verifying.check_problems import ProblemCheck
     from offleash.verifying.rows import Outcome
     from offleash.verifying.verify import VerificationResult
@@ -66,7 +66,9 @@ class DrawResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StudyResult(Result):
-    """Two models drawn, judged and compared; of a dry run, only the cost.
+    """Models drawn, judged and compared with the base; of a dry run, only the cost.
+
+    Several benchmarks or decodings are studies of their own, in `studies`.
 
     >>> plan = ol.study("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
     ...                 k=64, out="runs/study", dry_run=True)
@@ -78,10 +80,21 @@ class StudyResult(Result):
     study: "StudyRuns | None" = None
     result: ComparisonResult | None = None  # None: samples are missing, or it was a dry run
     report: Path | None = None
+    studies: "Mapping[str, StudyResult]" = field(default_factory=dict)  # of several benchmarks or decodings, by name
+    folder: Path | None = None  # of several
+
+    @classmethod
+    def of_several(cls, folder: Path, studies: "Mapping[str, StudyResult]") -> "StudyResult":
+        """The studies of several benchmarks or decodings as one; the cost is that of all."""
+        from offleash.studies.study import total_cost
+
+        return cls(total_cost([study.cost for study in studies.values()]), studies=studies, folder=folder)
 
     @property
     def comparison(self) -> "Comparison":
-        """What was found."""
+        """What was found; of several models after RL, for the last."""
+        if self.studies:
+            raise OffleashError(f"There are {len(self.studies)} comparisons. Take one: studies[NAME].comparison.")
         if self.study is None:
             raise OffleashError("This was a dry run, so nothing was compared. Run the study without dry_run.")
         if self.result is None:
@@ -90,17 +103,29 @@ class StudyResult(Result):
 
     @property
     def ok(self) -> bool:
+        if self.studies:
+            return all(study.ok for study in self.studies.values())
         if self.study is None:
             return True
         return self.result is not None and not any(run.failed for run in self.study.drawn)
 
     def to_dict(self) -> dict[str, Any]:
         from offleash.render.json import encode
-        from offleash.studies import study_document
+        from offleash.studies.study import studies_document, study_document
 
+        if self.studies:
+            documents = {name: study.to_dict() for name, study in self.studies.items()}
+            return studies_document(self.folder, self.cost, documents)
         return encode(self.cost) if self.study is None else study_document(self.study, self.report)
 
     def show(self, console: "Console | None" = None) -> None:
+        if self.studies:
+            for name, study in self.studies.items():
+                say(console, f"\n{name}")
+                study.show(console)
+            tokens = f"{self.cost.tokens:,} tokens"
+            say(console, f"\nAll {len(self.studies)} studies: at most {self.cost.most:,} samples and {tokens}.")
+            return
         if self.study is None or self.result is None:
             what = "Samples are missing; run the same study again to resume." if self.study else "Nothing was drawn."
             say(console, f"At most {self.cost.most:,} samples of {self.cost.problems:,} problems. {what}")
@@ -108,10 +133,10 @@ class StudyResult(Result):
         from offleash.reporting.comparison import show
 
         show(console_of(console), self.result.comparisons)
-        base, rl = (self.study.folder / name for name in ("base", "rl"))
+        folders = " ".join(str(run.folder) for run in self.study.drawn)
         say(
             console,
-            f"\nTo compare again: offleash compare {base} {rl}   (--flips: which classes depend on the "
+            f"\nTo compare again: offleash compare {folders}   (--flips: which classes depend on the "
             f"verdicts)\nReport: {self.report}",
         )
 

@@ -1,17 +1,20 @@
 """SAMPLERS by the prefix of a model's name (hf:, vllm:, endpoint:, scripted:), and how such names are parsed.
 
+A name may have a label before it, NAME=MODEL, and an existing folder without a prefix is hf:.
+
 Also the fingerprint of a model's folder, so that a run is never resumed with other weights at the same path.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 
 from offleash.credentials import refuse_credentials, safe, server_address
 from offleash.errors import OffleashError, unknown
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.sampler import Sampler
 
 # prefix: module with a function open_sampler(model: Model) -> Sampler
@@ -35,27 +38,65 @@ class Model:
     adapter: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)  # --set NAME=VALUE: options of the engine
     raw: bool = False  # give prompts as they stand, without the model's chat template
+    chat: ChatOptions = NO_OPTIONS  # system message and variables of the chat template
+    label: str = ""  # NAME of NAME=MODEL: what its runs are called; no part of what it is
 
     def __str__(self) -> str:
         revision, adapter = (f"@{self.revision}" if self.revision else ""), (f"+{self.adapter}" if self.adapter else "")
         return f"{self.sampler}:{self.name}{revision}{adapter}"
 
 
-def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = False) -> Model:
-    """Parse a model's name.
+def model_of(
+    text: str, settings: Mapping[str, str] | None = None, raw: bool = False, chat: ChatOptions = NO_OPTIONS
+) -> Model:
+    """Parse a model's name, with the options that it is loaded with.
 
     >>> model_of("hf:org/model@v2+./adapter").adapter
     './adapter'
+    >>> model_of("rl=hf:org/model").label
+    'rl'
     """
     if not isinstance(text, str):
         raise OffleashError(f"A model must be a string such as hf:PATH; found a {type(text).__name__}.")
+    label, text = split_label(text)
+    if text.partition(":")[0] not in SAMPLERS and Path(_parts(text)[0]).expanduser().is_dir():
+        text = f"hf:{text}"
+    return replace(_parsed(text, dict(settings or {})), raw=raw, chat=chat, label=label)
+
+
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # names a folder: never '.' or '..', never with a slash
+NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """A label and a model from NAME=MODEL; no label where none is named."""
+    # A path may contain "=", so what exists, or starts with a sampler, is a model without a label.
+    if text.partition(":")[0] in SAMPLERS or Path(text).exists():
+        return "", text
+    named = NAMED.fullmatch(text)
+    if named:
+        refuse_label(named[1], named[2])
+        return named[1], named[2]
+    label, equals, model = text.partition("=")  # a folder, or the sampler is misspelt: refused with the model
+    return (label, model) if equals and model and LABEL.fullmatch(label) else ("", text)
+
+
+def refuse_label(label: str, model: str) -> None:
+    """Refuse a label that cannot be the name of a folder."""
+    if not LABEL.fullmatch(label):
+        raise OffleashError(
+            "The name of a model becomes a folder name: letters A to Z, digits and _.+-, starting with a "
+            f"letter, a digit or _; found {label!r}. For example: base={model}."
+        )
+
+
+def _parsed(text: str, settings: dict[str, str]) -> Model:
+    """A model's name without its label."""
     prefix, colon, rest = text.partition(":")
     if prefix == "endpoint":
         server_address(rest.partition("#")[0])
-    refuse_credentials(rest if colon and prefix in SAMPLERS else text, settings or {})
+    refuse_credentials(rest if colon and prefix in SAMPLERS else text, settings)
     if not colon or prefix not in SAMPLERS:
-        if Path(text).is_dir():
-            raise OffleashError(f"{text!r} is a folder. Put the engine before it: hf:{text} or vllm:{text}.")
         if prefix in ("http", "https"):
             raise OffleashError(f"{safe(text)!r} is an address. Write endpoint:{safe(text)}.")
         known = [f"{name}:" for name in SAMPLERS]
@@ -68,8 +109,8 @@ def model_of(text: str, settings: Mapping[str, str] | None = None, raw: bool = F
         raise OffleashError(f"{text!r} names no model. Write {prefix}:PATH, for example {prefix}:./checkpoints/rl.")
     if prefix in ("hf", "vllm"):
         name, revision, adapter = _parts(rest)
-        return Model(prefix, name, revision, adapter, dict(settings or {}), raw)
-    return Model(prefix, rest, settings=dict(settings or {}), raw=raw)
+        return Model(prefix, name, revision, adapter, settings)
+    return Model(prefix, rest, settings=settings)
 
 
 def open_sampler(model: Model) -> Sampler:

@@ -126,6 +126,8 @@ class About:
     raw: bool = False  # prompts go in without a chat template
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)  # recorded, but free to change between resumptions
+    system: str | None = None  # the system message; None, here and below: not given, and not stored
+    chat_kwargs: Mapping[str, object] | None = None  # variables of the chat template
 
 
 class Sampler(Protocol):

@@ -3,7 +3,8 @@
     {"problems": {"sum": {"It is 2.": 0.75, "It is 3.": 0.25}, "*": {"no idea": 1}}, "tokens": {"no idea": 2}}
 
 A sample is one choice among whole texts, by the same seeds as in huggingface/: it depends only on its run, problem and
-index. "*" covers all other problems; a text without a token count has one token per word.
+index. "*" covers all other problems; a text without a token count has one token per word. Where prompts matter,
+"prompts" has other distributions for prompts that hold a text: {"prompts": {"step by step": {"sum": {...}}}}.
 """
 
 import json
@@ -23,7 +24,7 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, About, Request, Sampl
 from offleash.samplers.seeds import sample_seeds, seed_of, uniform
 
 ANY_PROBLEM = "*"
-KEYS = ("problems", "tokens", "template")
+KEYS = ("problems", "tokens", "template", "prompts")
 SETTINGS = ("delay", "copies", "fail", "width", "appetite")
 TOLERANCE = 1e-6  # by which probabilities may miss 1
 
@@ -55,6 +56,7 @@ class Script:
     tokens: Mapping[str, int]
     template: str  # what a prompt becomes; {prompt} is the prompt
     fingerprint: str
+    prompts: Mapping[str, Mapping[str, ScriptedAnswers]]  # by a text in the prompt: the problems that it changes
 
 
 class Scripted:
@@ -64,7 +66,16 @@ class Scripted:
         self._script, self._behaviour = script, behaviour
         # a delay or a failed request changes no sample, so a run may be resumed without them
         settings = {"copies": "yes"} if behaviour.copies else {}
-        self._about = About("scripted", model.name, fingerprint=script.fingerprint, raw=model.raw, settings=settings)
+        self._chat = model.chat
+        self._about = About(
+            "scripted",
+            model.name,
+            fingerprint=script.fingerprint,
+            raw=model.raw,
+            settings=settings,
+            system=model.chat.system,
+            chat_kwargs=model.chat.kwargs or None,
+        )
         self._forwarded = 0
         self._lock = threading.Lock()
 
@@ -85,8 +96,9 @@ class Scripted:
         return self._forwarded
 
     def rendered_prompt(self, prompt: str) -> str | None:
-        """The prompt in the script's template."""
-        return self._script.template.replace("{prompt}", prompt)
+        """The system message and the prompt in the script's template."""
+        whole = prompt if self._chat.system is None else f"{self._chat.system}\n\n{prompt}"
+        return self._script.template.replace("{prompt}", whole)
 
     def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         """Every request in order; which of them fail follows from the seed, so a second attempt fails again."""
@@ -108,8 +120,11 @@ class Scripted:
         """There is nothing to free."""
 
     def _samples(self, request: Request, decoding: SamplingParams) -> Iterator[Sample]:
-        problems = self._script.problems
+        problems, read = self._script.problems, self.rendered_prompt(request.prompt) or ""
         answers = problems.get(request.problem) or problems.get(ANY_PROBLEM)
+        for text, others in self._script.prompts.items():
+            if text in read:
+                answers = others.get(request.problem) or others.get(ANY_PROBLEM) or answers
         if answers is None:
             raise OffleashError(
                 f"{self._about.model} has no entry for problem {request.problem!r}. Add it, or '*' for all others."
@@ -193,7 +208,13 @@ def read_script(file: Path) -> Script:
     if not isinstance(template, str) or "{prompt}" not in template:
         raise OffleashError(f"{file}: a template must be a string with {{prompt}} in it; found {template!r}.")
     problems = {name: _distribution(file, name, row) for name, row in document["problems"].items()}
-    return Script(problems, tokens, template, blake2b(content, digest_size=8).hexdigest())
+    prompts = document.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(rows, dict) for rows in prompts.values()):
+        raise OffleashError(f'{file}: prompts must be {{"<text in the prompt>": {{"<id or *>": {{...}}}}}}.')
+    by_prompt = {
+        text: {name: _distribution(file, name, row) for name, row in rows.items()} for text, rows in prompts.items()
+    }
+    return Script(problems, tokens, template, blake2b(content, digest_size=8).hexdigest(), by_prompt)
 
 
 def _distribution(file: Path, problem: str, row: object) -> ScriptedAnswers:

@@ -61,7 +61,8 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
     """Record which model and decoding a folder of scores belongs to; refuse others if it belongs to one already."""
     about = scorer.about
     # Versions are recorded and not compared: another release of a library does not make the scores another model's.
-    loaded = {field.name: getattr(about, field.name) for field in fields(about) if field.name != "versions"}
+    values = {field.name: getattr(about, field.name) for field in fields(about) if field.name != "versions"}
+    loaded = {name: value for name, value in values.items() if value is not None}  # None: an option not given
     identity: dict[str, object] = {
         "model": model,
         "decoding": _decoded(decoding),

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -43,10 +43,13 @@ def save(
     tokenizer: "PreTrainedTokenizerBase",
     state: Mapping[str, object],
     *,
-    keep: int = 2,
+    keep: int | None = 2,
+    keep_steps: Collection[int] = (),
     ends: Sequence[int] = (),
 ) -> Checkpoint:
-    """Write a checkpoint, then delete all but the last `keep`; `ends` are the tokens that end a sample.
+    """Write a checkpoint, then delete all but the last `keep` (None: none) and those of `keep_steps`.
+
+    `ends` are the tokens that end a sample.
 
     The state may hold what torch reads back without running code: numbers, text, tensors, and lists and dicts of them.
     """
@@ -67,8 +70,10 @@ def save(
             "Free some disk space, then run again to resume from the last one."
         ) from None
     older = [checkpoint for checkpoint in _complete_checkpoints(checkpoints) if checkpoint.step < step]
-    for checkpoint in older[: max(0, len(older) - max(keep, 1) + 1)]:
-        _discard(checkpoint.folder)
+    surplus = [] if keep is None else older[: max(0, len(older) - max(keep, 1) + 1)]
+    for checkpoint in surplus:
+        if checkpoint.step not in keep_steps:
+            _discard(checkpoint.folder)
     return Checkpoint(step, target)
 
 

@@ -4,14 +4,15 @@ A recipe is a frozen pydantic dataclass with one dataclass per section. pydantic
 errors are reworded here to give the dotted key, the value found and what to write instead.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field, is_dataclass
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, get_args, get_type_hints
 
+import yaml
 from pydantic import (
     BeforeValidator,
     ConfigDict,
@@ -26,6 +27,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from offleash.data.identity import SettingDifference, differences
 from offleash.errors import OffleashError, unknown
+from offleash.files.yaml_text import parse_yaml
 from offleash.training.methods.registry import METHODS, method
 
 # Types of values. Each says in words what it takes: `expecting` puts them in place of pydantic's message.
@@ -60,6 +62,18 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expec
 PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number of 0 or more")]
 Option = float | int | bool
 
+
+def kept_checkpoints(value: object) -> object:
+    """The value of `keep`, checked: `all`, `last N`, or steps, each once and in order."""
+    if isinstance(value, str) and (value == "all" or re.fullmatch(r"last [1-9]\d*", value)):
+        return value
+    if isinstance(value, list | tuple) and value and all(type(step) is int and step >= 0 for step in value):
+        return sorted(set(value))
+    raise ValueError("not a rule for checkpoints")
+
+
+Keep = Annotated[str | list[int], BeforeValidator(kept_checkpoints), expecting("all, last N, or a list of steps")]
+
 # A section whose lines are all commented out is None in YAML: all its defaults hold.
 SECTION = BeforeValidator(lambda value: {} if value is None else value)
 # `problems: countdown:train` is short for `problems: {name: countdown:train}`.
@@ -70,7 +84,7 @@ NAME_TO_SECTION = BeforeValidator(lambda value: {"name": value} if isinstance(va
 # of recipe.yaml in a training folder: rename one, and existing training runs cannot be resumed.
 
 STRICT = ConfigDict(extra="forbid")
-CHANGEABLE_ON_RESUME = ("steps", "checkpoint_every", "tensorboard", "validation")  # may change on resume
+CHANGEABLE_ON_RESUME = ("steps", "checkpoint_every", "keep", "tensorboard", "validation")  # may change on resume
 EXAMPLES = {"model": "hf:./base", "problems": "countdown:train", "name": "countdown:train"}  # of keys without default
 
 
@@ -131,9 +145,21 @@ class Recipe:
     refill: Count = 4  # where groups are dropped, at most this many times the groups of a step are drawn
     checkpoint_every: Count = 20  # steps
     tensorboard: Switch = True
+    keep: Keep | None = None  # checkpoints that stay: all, last N, or a list of steps; None: the last two
+
+    @property
+    def keep_last(self) -> int | None:
+        """How many checkpoints stay, whatever their steps; None: all."""
+        return None if self.keep == "all" else int(self.keep.split()[1]) if isinstance(self.keep, str) else KEEP_LAST
+
+    @property
+    def keep_steps(self) -> tuple[int, ...]:
+        """Steps whose checkpoints are written and stay."""
+        return tuple(self.keep) if isinstance(self.keep, list) else ()
 
 
 RECIPE = TypeAdapter(Recipe)
+KEEP_LAST = 2  # checkpoints that stay where a recipe does not say: one may be damaged
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -166,15 +192,23 @@ def recipe_of(document: Mapping[str, object]) -> Recipe:
     if isinstance(name, str):  # anything else is refused below, by its type
         method(name, options)
     try:
-        return RECIPE.validate_python({**document, "method": name, "options": options})
+        recipe = RECIPE.validate_python({**document, "method": name, "options": options})
     except ValidationError as error:
         raise _validation_error(error.errors()) from None
+    late = [step for step in recipe.keep_steps if step > recipe.steps]
+    if late:
+        raise OffleashError(
+            f"keep names step {late[0]}, but the training has {recipe.steps} steps. Raise steps, or drop it."
+        )
+    return recipe
 
 
 def document(recipe: Recipe) -> dict[str, object]:
     """The recipe as plain values, as `recipe_of` reads them: options are written with the method they belong to."""
     plain = asdict(recipe)
     options = plain.pop("options")
+    if recipe.keep is None:  # recipes of older versions keep their stored form
+        del plain["keep"]
     if options:
         plain["method"] = {"name": recipe.method, **options}
     return plain
@@ -188,7 +222,7 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # In the order of the fields, not of the alphabet: `model` and `problems` first.
-        temporary.write_text(_yaml().safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        temporary.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -295,26 +329,7 @@ def _names(kind: type, prefix: str = "") -> list[str]:
     return names
 
 
-# YAML: errors that say where, and values set by dotted name (`optimizer.rate=1e-4`).
-
-
-def parse_yaml(text: bytes | str, source: str) -> object:
-    """The value of a YAML text; errors name the line of the `source`."""
-    yaml = _yaml()
-    try:
-        repeated = _repeated_key(yaml.compose(text, Loader=yaml.SafeLoader))
-        if repeated is None:
-            value: object = yaml.safe_load(text)
-            return value
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark is not None else ""
-        raise OffleashError(f"{source} is not YAML: {line}{error.problem or error.context}.") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise OffleashError(f"{source} is not YAML: {first}.") from None
-    key, line_number = repeated
-    raise OffleashError(f"{source} has the key {key!r} twice, the second time in line {line_number}. Keep one of them.")
+# Values set by dotted name (`optimizer.rate=1e-4`).
 
 
 def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
@@ -329,27 +344,6 @@ def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dic
     for parts, value in sorted(parsed_overrides, key=lambda pair: len(pair[0])):
         _set(changed, parts, value)
     return changed
-
-
-def _repeated_key(root: object) -> tuple[str, int] | None:
-    """A key that occurs twice in a mapping, and its line: YAML would drop the first one silently."""
-    yaml, pending, visited = _yaml(), [root], set()
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, yaml.CollectionNode) or id(node) in visited:  # an alias can make a cycle
-            continue
-        visited.add(id(node))
-        if not isinstance(node, yaml.MappingNode):
-            pending.extend(node.value)
-            continue
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":  # merge keys may repeat
-                if key.value in seen:
-                    return str(key.value), key.start_mark.line + 1
-                seen.add(key.value)
-            pending.append(value)
-    return None
 
 
 def _split(override: str) -> tuple[list[str], object]:
@@ -373,12 +367,3 @@ def _set(document: dict[str, object], parts: Sequence[str], value: object) -> No
         document[section] = changed = dict(inner or {})
         document = changed
     document[last] = value
-
-
-def _yaml() -> ModuleType:
-    try:
-        import yaml
-    except ImportError:
-        raise OffleashError("Recipes need PyYAML: pip install 'offleash[local]'.") from None
-    module: ModuleType = yaml
-    return module

@@ -18,7 +18,8 @@ from offleash.data.identity import refuse_differences
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
-from offleash.samplers.registry import fingerprint
+from offleash.samplers.huggingface.loading import check_folder
+from offleash.samplers.registry import fingerprint, model_of
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training import checkpoints
@@ -137,7 +138,16 @@ class Trainer:
             "reference": self.reference.loaded.model.state_dict() if reset and self.reference else None,
         }
         loaded = self.policy.loaded
-        return checkpoints.save(self.folder, self.step, loaded.model, loaded.tokenizer, {**state}, ends=loaded.ends)
+        return checkpoints.save(
+            self.folder,
+            self.step,
+            loaded.model,
+            loaded.tokenizer,
+            {**state},
+            keep=self.recipe.keep_last,
+            keep_steps=self.recipe.keep_steps,
+            ends=loaded.ends,
+        )
 
     def newest(self) -> Checkpoint | None:
         return checkpoints.newest(self.folder)
@@ -161,6 +171,7 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
             f"The method {recipe.method} resets when validation stalls, but the recipe has no validation. Set "
             "validation.every and validation.problems, or method.reset_after=0."
         )
+    _refuse_early(recipe, method)
     progress(f"reading {recipe.problems.name}")
     frame = _load(recipe.problems)
     progress(f"loading {recipe.model}")
@@ -169,7 +180,7 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
     policy = open_policy(f"hf:{last.folder}") if last else start
     with ExitStack() as stack:
         rewards = stack.enter_context(rewards_for(frame, recipe.problems.name, _opens_reasoning(start, frame)))
-        problems = _training_problems(policy, frame, _traces(recipe, method, rewards))
+        problems = _training_problems(policy, frame, _traces(recipe, rewards))
         check_round_trip(policy, [*frame["prompt"], *(text for problem in problems for text in problem.traces)])
         trainer = Trainer(
             recipe=recipe,
@@ -193,9 +204,20 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
 
 def optimizer_of(policy: Policy, recipe: Recipe) -> torch.optim.Optimizer:
     options = recipe.optimizer
-    if options.rate > MAX_LEARNING_RATE:
-        raise OffleashError(f"optimizer.rate must be a learning rate, such as 1e-6; found {options.rate:g}.")
     return torch.optim.AdamW(policy.loaded.model.parameters(), lr=options.rate, weight_decay=options.decay)
+
+
+def _refuse_early(recipe: Recipe, method: Method) -> None:
+    """Refuse before problems are read and the model is loaded what the recipe alone shows to be wrong."""
+    if recipe.optimizer.rate > MAX_LEARNING_RATE:
+        raise OffleashError(f"optimizer.rate must be a learning rate, such as 1e-6; found {recipe.optimizer.rate:g}.")
+    if recipe.traces is None and (method.schedule.experts or method.schedule.sft_every):
+        raise OffleashError(
+            f"The method {recipe.method} needs traces. Give a JSONL file of {{problem, text}}: traces=FILE."
+        )
+    if recipe.traces is not None and not Path(recipe.traces).is_file():
+        raise OffleashError(f"There is no file of traces {recipe.traces}. Write one with: offleash lab traces.")
+    check_folder(model_of(recipe.model if ":" in recipe.model.split("/")[0] else f"hf:{recipe.model}").name)
 
 
 def _last_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
@@ -241,14 +263,9 @@ def _opens_reasoning(policy: Policy, problems: pl.DataFrame) -> bool:
     return policy.prompt_encoder.render(problems["prompt"][0]).thinking
 
 
-def _traces(recipe: Recipe, method: Method, rewards: Rewards) -> Mapping[str, Sequence[str]]:
+def _traces(recipe: Recipe, rewards: Rewards) -> Mapping[str, Sequence[str]]:
     """The traces that a method needs, all of them judged correct."""
-    schedule = method.schedule
     if recipe.traces is None:
-        if schedule.experts or schedule.sft_every:
-            raise OffleashError(
-                f"The method {recipe.method} needs traces. Give a JSONL file of {{problem, text}}: traces=FILE."
-            )
         return {}
     traces = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
     if not traces:

@@ -13,6 +13,7 @@ import pytest
 
 import offleash as ol
 from offleash.cli.builder import command_of
+from offleash.cli.main import overview
 from offleash.cli.verbs import GROUPS, VERBS, Verb
 from offleash.comparing.align import ALLOWED
 from offleash.comparing.question import Unread
@@ -55,10 +56,11 @@ def every_option() -> list[tuple[str, Option]]:
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_every_verb_is_a_public_function_and_its_line_is_the_first_of_its_docstring(name: str) -> None:
+def test_every_verb_is_a_public_function_with_a_summary_that_is_not_cut(name: str) -> None:
     function = VERBS[name].load()
     assert getattr(ol, function.__name__) is function
-    assert (function.__doc__ or "").splitlines()[0] == VERBS[name].about
+    assert 0 < len(VERBS[name].summary) <= 45
+    assert f"{VERBS[name].summary}\n" in overview()
     assert CALLED.get(name, name.replace(" ", "_")) == function.__name__
     assert f"offleash {name}" in (function.__doc__ or ""), "examples"
 

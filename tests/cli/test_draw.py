@@ -42,6 +42,7 @@ def test_from_problems_to_a_comparison(tmp_path: Path, words: list[str]) -> None
 
 
 def test_the_document_says_what_was_drawn(tmp_path: Path, words: list[str]) -> None:
+    words.append("--no-verify")
     run = offleash(*words, "-k", "50", "-o", tmp_path / "run", "--max-tokens", "1", "--json")
     assert run.code == 0, run.err
     first = run.json

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.loading.problem_set import load_problems
 from offleash.problems import hub
 from offleash.problems.benchmarks import PROBLEMS
 from offleash.problems.hub import from_hub
@@ -47,6 +48,43 @@ def test_what_the_hub_gives_becomes_problems(tmp_path: Path, monkeypatch: pytest
     loaded = from_hub(AIME)
     assert loaded.frame.select("problem", "gold", "verifier").row(0) == ("1", "2", "math")
     assert "HuggingFaceH4/aime_2024, split train" in loaded.notes[0].text
+
+
+def test_any_data_set_on_the_hub_is_read_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The split is what is evaluated on, unless it is named; the columns are recognised as those of a file are."""
+    body = LIBRARY.partition("def load_dataset")[0] + (
+        "def get_dataset_split_names(hub, config):\n    return ['train', 'test']\n"
+        "def load_dataset(hub, config, split, download_config):\n"
+        "    assert (hub, config, split) in {('org/sums', None, 'test'), ('org/sums', 'hard', 'dev')}, split\n"
+        "    return Found()\n"
+    )
+    library(tmp_path, monkeypatch, "pass")
+    (tmp_path / "datasets.py").write_text(body)
+    for name, source in (("org/sums", "org/sums, split test"), ("org/sums:hard:dev", "org/sums (hard), split dev")):
+        loaded = load_problems(name)
+        assert loaded.frame.select("question", "gold").row(0) == ("1+1?", "002")
+        assert source in loaded.notes[0].text
+
+
+def test_a_path_is_not_taken_for_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hub, "reachable", lambda: pytest.fail("the network was asked"))
+    (tmp_path / "data").mkdir()
+    for name in ("data/none", "data/none.jsonl", "other/none.jsonl", "./org/name", "a/b/c"):
+        with pytest.raises(OffleashError, match="none|name|a/b/c"):
+            load_problems(name)
+
+
+def test_a_data_set_that_is_not_there_is_refused_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(tmp_path, monkeypatch, "pass")
+    (tmp_path / "datasets.py").write_text(LIBRARY.replace("BODY", "pass"))  # it knows no split names
+    with pytest.raises(OffleashError, match="org/name:config:split"):
+        load_problems("org/sums")
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(OffleashError, match=r"offleash\[hub\]"):
+        load_problems("org/sums")
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

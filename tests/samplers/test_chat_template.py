@@ -16,7 +16,7 @@ class Tokenizer:
         self.end = end
 
     def apply_chat_template(
-        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool, **kwargs: object
     ) -> str:
         assert not tokenize
         assert add_generation_prompt
@@ -45,7 +45,7 @@ class Jinja:
         self.chat_template = chat_template
 
     def apply_chat_template(
-        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool, **kwargs: object
     ) -> str:
         def raise_exception(message: str) -> None:
             raise jinja2.TemplateError(message)

@@ -32,12 +32,11 @@ class Trained:
         self.model = AutoModelForCausalLM.from_pretrained(base)
         self.tokenizer = AutoTokenizer.from_pretrained(base)
 
-    def save(self, folder: Path, step: int, keep: int = 2) -> Checkpoint:
+    def save(self, folder: Path, step: int, keep: int | None = 2, steps: tuple[int, ...] = ()) -> Checkpoint:
         with torch.no_grad():
             self.model.get_parameter(MARK).fill_(step)
-        return save(
-            folder, step, self.model, self.tokenizer, {"step": step, "moments": torch.ones(500) * step}, keep=keep
-        )
+        state = {"step": step, "moments": torch.ones(500) * step}
+        return save(folder, step, self.model, self.tokenizer, state, keep=keep, keep_steps=steps)
 
 
 @pytest.fixture
@@ -128,6 +127,14 @@ def test_keep_says_how_many_stay_and_the_new_one_always_does(tmp_path: Path, tra
     assert standing(tmp_path) == ["step-000002", "step-000003", "step-000004"]
     trained.save(tmp_path, 5, keep=1)
     assert standing(tmp_path) == ["step-000005"]
+
+
+def test_steps_that_are_named_stay_and_all_stay_where_none_may_go(tmp_path: Path, trained: Trained) -> None:
+    for step in (1, 2, 3, 4):
+        trained.save(tmp_path / "some", step, keep=1, steps=(2,))
+        trained.save(tmp_path / "all", step, keep=None)
+    assert standing(tmp_path / "some") == ["step-000002", "step-000004"]
+    assert len(standing(tmp_path / "all")) == 4
 
 
 def test_a_step_saved_again_replaces_what_was_there(tmp_path: Path, trained: Trained) -> None:

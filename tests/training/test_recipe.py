@@ -321,3 +321,24 @@ def test_a_training_that_goes_on_may_be_longer_but_no_other_one() -> None:
     changed = [name for name, *_ in recipe_differences(PLAIN, other)]
     assert sorted(changed) == ["method.kl", "model", "optimizer.rate", "problems.size", "traces"]
     assert changed == [name for name, *_ in recipe_differences(other, PLAIN)]
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "steps"), [("all", None, ()), ("last 3", 3, ()), ("[40, 0, 20]", 2, (0, 20, 40)), (None, 2, ())]
+)
+def test_keep_says_which_checkpoints_stay_and_may_change_on_resume(
+    tmp_path: Path, text: str | None, last: int | None, steps: tuple[int, ...]
+) -> None:
+    plain = "model: hf:base\nproblems: countdown:train\n"
+    recipe = read(tmp_path, plain + (f"keep: {text}\n" if text else ""))
+    assert (recipe.keep_last, recipe.keep_steps) == (last, steps)
+    assert recipe_differences(read(tmp_path, plain), recipe) == []
+    write_recipe(recipe, tmp_path / "stored.yaml")
+    assert ("keep:" in (tmp_path / "stored.yaml").read_text()) == bool(text), "older recipes keep their stored form"
+    assert read_recipe(tmp_path / "stored.yaml").keep_steps == steps
+
+
+@pytest.mark.parametrize("text", ["first", "last", "last 0", "[]", "[1.5]", "[-1]", "3", "{}"])
+def test_a_rule_for_checkpoints_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    said = refusal(tmp_path, f"model: hf:base\nproblems: countdown:train\nkeep: {text}")
+    assert "keep must be all, last N, or a list of steps" in said

@@ -32,7 +32,7 @@ from offleash.data.identity import (
 from offleash.data.run_folder import claim_run, is_run, read_problems
 from offleash.data.tables import VERDICTS, as_problems
 from offleash.data.verdict import Verdict
-from offleash.drawing.resume import origin_of, stored_decoding
+from offleash.drawing.resume import origin_of, with_options
 from offleash.errors import OffleashError
 from offleash.progress import Progress, peak_memory_mb, silent, stage
 from offleash.render.numbers import duration
@@ -120,14 +120,15 @@ def certify_model(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Callable[[CertifyEstimate], None] = silent,
+    prompt: str | None = None,
 ) -> Certification:
     """Certify with a model by its name; whatever can be refused is refused before the model is loaded."""
     refuse_sampler(model.sampler)
     if is_run(folder):
-        refuse_changed_settings(folder, str(model), decoding, above)
+        refuse_changed_settings(folder, model, decoding, above, prompt)
     progress(f"loading {model}")
     with closing(open_sampler(model)) as sampler:
-        return certify(folder, problems, sampler, str(model), decoding, above, verifying, progress, announce)
+        return certify(folder, problems, sampler, str(model), decoding, above, verifying, progress, announce, prompt)
 
 
 def certify(
@@ -140,6 +141,7 @@ def certify(
     verifying: VerifyOptions | None = None,
     progress: Progress = silent,
     announce: Callable[[CertifyEstimate], None] = silent,
+    prompt: str | None = None,
 ) -> Certification:
     """Expand every problem that has no certificate yet, and judge what has no verdict.
 
@@ -153,6 +155,7 @@ def certify(
         verifying: verifier and extraction; another verifier judges the stored completions again, without the model.
         progress: called with the state of the search.
         announce: called once with the plan, before the work begins.
+        prompt: the user's template that made the problems' prompts.
 
     Returns:
         The certificate in sums over problems, and the problems that could not be certified with the reason.
@@ -160,7 +163,7 @@ def certify(
     started, options = time.monotonic(), verifying or VerifyOptions()
     expander = expander_of(sampler)
     with claim_run(folder), open_judge(options, progress) as judge:
-        origin = origin_of(sampler, model, decoding, 0, 0, problems)
+        origin = origin_of(sampler, model, decoding, 0, 0, problems, prompt)
         terms = CertificateSettings(above, expander.vocabulary, origin)
         frame = begin(folder, problems, terms)
         # Where the prompt ends inside a reasoning block, completions lack its opening tag: extraction has to know.
@@ -320,11 +323,13 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
     return old
 
 
-def refuse_changed_settings(folder: Path, model: str, decoding: SamplingParams, epsilon: float) -> None:
+def refuse_changed_settings(
+    folder: Path, model: Model, decoding: SamplingParams, epsilon: float, prompt: str | None = None
+) -> None:
     """Refuse a model, decoding or epsilon that differs from the folder's, before the model is loaded."""
     _refuse_run(folder)
     old = read_terms(folder)
-    changed = replace(old.origin, model=model, decoding=stored_decoding(decoding))
+    changed = with_options(old.origin, model, decoding, old.origin.seed, prompt)
     _refuse_other_settings(folder, old, replace(old, epsilon=epsilon, origin=changed))
 
 

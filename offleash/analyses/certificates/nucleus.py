@@ -20,6 +20,7 @@ from offleash.data.tables import VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
+from offleash.samplers.chat_template import stored_chat_options
 from offleash.samplers.exact_support import expander_of, refuse_sampler
 from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import TRUNCATED, Request, Sampler, SamplingParams, decoding_of
@@ -252,7 +253,8 @@ def model_from(
     settings = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
     named = model or model_of(origin.model)
     merged = {**settings, **named.settings, **(overrides or {})}
-    return replace(named, settings=merged, raw=raw or named.raw or bool(origin.about.get("raw")))
+    chat = named.chat or stored_chat_options(origin.about)
+    return replace(named, settings=merged, raw=raw or named.raw or bool(origin.about.get("raw")), chat=chat)
 
 
 def _open(folder: Path, verifier: str | None) -> Certificate:

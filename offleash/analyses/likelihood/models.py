@@ -13,6 +13,7 @@ from offleash.data.run_folder import folder_name, is_run, refuse_certificate
 from offleash.data.scores import read_about, scored_models, scores_folder
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
+from offleash.samplers.chat_template import stored_chat_options
 from offleash.samplers.huggingface.loading import settings_of
 from offleash.samplers.registry import Model, fingerprint, model_of
 from offleash.samplers.sampler import SamplingParams, decoding_of
@@ -98,7 +99,9 @@ def run_model_of(side: str, run: str, folder: Path, given: ModelOverride) -> Run
     """The law of a run folder, from what it records and what the user says."""
     origin = read_origin(folder)
     if given.model is not None:
-        model = model_of(given.model, given.settings, given.raw)
+        # the prompts are those of the run, whatever its model is called now
+        chat = stored_chat_options(origin.about if origin is not None else {})
+        model = model_of(given.model, given.settings, given.raw, chat)
     elif origin is not None:
         model = _recorded_model(side, folder, origin, given)
     else:
@@ -163,7 +166,13 @@ def _recorded_model(side: str, folder: Path, origin: Origin, given: ModelOverrid
     dtype = {"dtype": str(about["dtype"])} if isinstance(about, Mapping) and "dtype" in about else {}
     settings = {**(dtype if model.sampler == "hf" else {}), **(given.settings or {})}
     raw = given.raw or bool(origin.about.get("raw"))
-    return replace(model, sampler="hf" if model.sampler == "vllm" else model.sampler, settings=settings, raw=raw)
+    return replace(
+        model,
+        sampler="hf" if model.sampler == "vllm" else model.sampler,
+        settings=settings,
+        raw=raw,
+        chat=stored_chat_options(origin.about),
+    )
 
 
 def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[SettingDifference]:
@@ -175,10 +184,12 @@ def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[
     made = settings.get("dtype") if isinstance(settings, Mapping) else None
     dtype = run_model.model.settings.get("dtype", AUTO_DTYPE)
     stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": made}
+    stored |= {name: about.get(name) for name in ("system", "chat_kwargs")}
     requested = {
         "fingerprint": run_model.weights or fingerprint,
         "raw": run_model.model.raw,
         "dtype": made if made is None or dtype == AUTO_DTYPE else dtype,
+        **run_model.model.chat.stored,
     }
     return differences(stored, requested)
 

@@ -249,12 +249,14 @@ def _claim(file: Path, run_model: RunModel, scorer: "Scorer") -> None:
     """Check that the file's scores are by this model as it is loaded now, and cut off a line that a kill left."""
     rows, about = _lines(file), scorer.about
     identity = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
+    identity |= run_model.model.chat.stored
     if not rows:
         file.unlink(missing_ok=True)
         _append(file, [{"schema": 1, "model": str(run_model.model), **identity}])
         return
     first = rows[0]
     stored = {name: first.get(name, value) for name, value in identity.items()}  # older files lack some
+    stored |= {name: first.get(name) for name in ("system", "chat_kwargs")}
     refuse_other_scores(file, run_model, differences(stored, identity))
     text = file.read_bytes()
     if not text.endswith(b"\n"):

@@ -79,7 +79,8 @@ class Pilots:
         decoding = {name: value for name, value in self.decoding.document().items() if name != "temperature"}
         about = self.sampler.about
         prompts = self.problems.sort("problem").select("problem", "prompt").rows()
-        model = (self.model, about.fingerprint, about.raw, dict(about.settings))
+        added = [about.system, about.chat_kwargs] if about.system is not None or about.chat_kwargs else []
+        model = (self.model, about.fingerprint, about.raw, dict(about.settings), *added)
         parts = (*model, decoding, self.seed, self.size, prompts)
         return self.folder / "pilots" / f"{seed_of(json.dumps(parts, sort_keys=True, default=str)):016x}.parquet"
 

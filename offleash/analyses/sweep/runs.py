@@ -21,7 +21,7 @@ from offleash.drawing.draw import DrawRequest, DrawSummary, budget, check_draw, 
 from offleash.drawing.resume import is_empty_draw, refuse_changes, with_prompts
 from offleash.errors import OffleashError
 from offleash.progress import Progress, stage
-from offleash.samplers.registry import SAMPLERS, Model, fingerprint, open_sampler
+from offleash.samplers.registry import Model, fingerprint, open_sampler, refuse_label
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
@@ -33,8 +33,6 @@ DEFAULT_TEMPERATURES = (
     1.0,
     1.2,
 )  # temperatures where none is named: around the paper's 0.6 and the plain 1.0
-LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # names a folder: never '.' or '..', never with a slash
-NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
@@ -70,19 +68,6 @@ def run_path(folder: Path, label: str, decoding: SamplingParams) -> Path:
     return folder / label / f"t{decoding.temperature:.10g}-p{decoding.top_p:.10g}"
 
 
-def split_label(text: str) -> tuple[str, str]:
-    """A label and a model from NAME=MODEL; no label where none is named."""
-    # A path may contain "=", so what exists, or starts with a sampler, is a model without a label.
-    if text.partition(":")[0] in SAMPLERS or Path(text).exists():
-        return "", text
-    named = NAMED.fullmatch(text)
-    if named:
-        _refuse_label(named[1], named[2])
-        return named[1], named[2]
-    label, equals, model = text.partition("=")  # the sampler is missing or misspelt: refused with the model
-    return (label, model) if equals and model and LABEL.fullmatch(label) else ("", text)
-
-
 def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]:
     """A label for every model: the one that its runs in the folder already have, so that a sweep can be resumed.
 
@@ -99,7 +84,7 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
     chosen = []
     for (given, model), text in zip(models, texts, strict=True):
         if given:
-            _refuse_label(given, text)
+            refuse_label(given, text)
         others = [_parts(other) for _, other in models if other is not model]
         known = existing.get(text)
         label = known if known and given in ("", known) else given or _free_label(model, others, taken, text)
@@ -109,21 +94,14 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
     return tuple(chosen)
 
 
-def _refuse_label(label: str, model: str) -> None:
-    if not LABEL.fullmatch(label):
-        raise OffleashError(
-            "A model's name in a sweep becomes a folder name: letters A to Z, digits and _.+-, starting with a "
-            f"letter, a digit or _; found {label!r}. For example: base={model}."
-        )
-
-
 def _free_label(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:
     """The first name that is neither taken nor that of another model here."""
     clash = {names[0] for names in others if names}
-    return next(name for name in _names(model) if name not in clash and taken.get(name, text) == text)
+    return next(name for name in label_candidates(model) if name not in clash and taken.get(name, text) == text)
 
 
-def _names(model: Model) -> Iterator[str]:
+def label_candidates(model: Model) -> Iterator[str]:
+    """Names for a model without a label, the best first: parts of its path from the end, then numbered ones."""
     parts = _parts(model)
     yield from parts
     number = 2
@@ -171,6 +149,7 @@ class SweepRuns:
     verifying: VerifyOptions
     judge: Judge
     progress: Progress
+    prompt: str | None = None  # the template that made the prompts
     new: int = 0  # samples drawn
     missing: int = 0  # samples that could not be drawn
     reasons: dict[str, int] = field(default_factory=dict)
@@ -225,7 +204,7 @@ class SweepRuns:
 
     def _draw_request(self, member: SweepModel, decoding: SamplingParams) -> DrawRequest:
         folder = run_path(self.folder, member.label, decoding)
-        return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed)
+        return check_draw(folder, self.problems, member.model, decoding, self.k, 0, self.seed, self.prompt)
 
     def _complete(self, folder: Path, model: Model) -> bool:
         """Whether a folder holds k samples of every problem from this very model: then the model need not be loaded."""
@@ -248,12 +227,18 @@ class SweepRuns:
 
 @contextmanager
 def open_runs(
-    folder: Path, problems: pl.DataFrame, k: int | str, seed: int, verifying: VerifyOptions, progress: Progress
+    folder: Path,
+    problems: pl.DataFrame,
+    k: int | str,
+    seed: int,
+    verifying: VerifyOptions,
+    progress: Progress,
+    prompt: str | None = None,
 ) -> Iterator[SweepRuns]:
     """The runs with their verifier workers, which are closed at the end with the last model."""
     with ExitStack() as stack:
         judge = stack.enter_context(open_judge(verifying, progress))
-        runs = SweepRuns(folder, problems, k, seed, verifying, judge, progress)
+        runs = SweepRuns(folder, problems, k, seed, verifying, judge, progress, prompt)
         stack.callback(runs.close)
         yield runs
 

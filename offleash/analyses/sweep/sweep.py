@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from offleash.analyses.sweep.runs import SweepModel, SweepRuns, decoding_label, 
 from offleash.comparing.tally import AlignedTally, tally
 from offleash.data.run import Run
 from offleash.data.tables import Note
+from offleash.data.tally import Tally
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
@@ -35,6 +37,7 @@ class SweepRequest:
     k: int | str  # a number, or 'paper'
     seed: int = 0
     match: bool = False  # also at equal token entropy
+    prompt: str | None = None  # the template that made the problems' prompts; None: each problem's own
 
     def __post_init__(self) -> None:
         if self.match and len(self.models) < 2:
@@ -61,6 +64,7 @@ class Sweep:
     new: int  # samples drawn now
     missing: int  # samples that could not be drawn
     seconds: float
+    tally: Tally  # of the points, in their order
 
     def of(self, label: str) -> list[SweepPoint]:
         return [point for point in self.points if point.label == label]
@@ -82,11 +86,8 @@ def sweep(
         decodings, and, where `request.match` is set, at equal token entropy.
     """
     started = time.monotonic()
-    named = labels(request.models, folder)
-    members = tuple(SweepModel(label, model) for label, (_, model) in zip(named, request.models, strict=True))
-    with open_runs(
-        folder, request.problems, request.k, request.seed, verifying or VerifyOptions(), progress
-    ) as runs_of:
+    members = _members(request, folder)
+    with _open(request, folder, verifying, progress) as runs_of:
         runs_of.check(members, request.decodings)
         runs = _draw_all(runs_of, members, request.decodings)
         ordered = [runs[member.label, decoding] for decoding in request.decodings for member in members]
@@ -121,7 +122,28 @@ def sweep(
         runs_of.new,
         runs_of.missing,
         time.monotonic() - started,
+        aligned.tally,
     )
+
+
+def check_sweep(
+    request: SweepRequest, folder: Path, verifying: VerifyOptions | None = None, progress: Progress = silent
+) -> None:
+    """Refuse before the first sample what is wrong with any folder, model, problem or verifier of a sweep."""
+    with _open(request, folder, verifying, progress) as runs_of:
+        runs_of.check(_members(request, folder), request.decodings)
+
+
+def _members(request: SweepRequest, folder: Path) -> tuple[SweepModel, ...]:
+    named = labels(request.models, folder)
+    return tuple(SweepModel(label, model) for label, (_, model) in zip(named, request.models, strict=True))
+
+
+def _open(
+    request: SweepRequest, folder: Path, verifying: VerifyOptions | None, progress: Progress
+) -> AbstractContextManager[SweepRuns]:
+    settings = (request.problems, request.k, request.seed, verifying or VerifyOptions(), progress, request.prompt)
+    return open_runs(folder, *settings)
 
 
 def _draw_all(

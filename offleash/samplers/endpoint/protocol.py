@@ -14,6 +14,7 @@ from threading import Lock
 
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.endpoint.http import ServerRefusedError
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingParams
 
@@ -190,7 +191,14 @@ class ServerProfile:
         self._lock = Lock()
 
     def body(
-        self, model: str, raw: bool, request: Request, decoding: SamplingParams, n: int, seed: int
+        self,
+        model: str,
+        raw: bool,
+        request: Request,
+        decoding: SamplingParams,
+        n: int,
+        seed: int,
+        chat: ChatOptions = NO_OPTIONS,
     ) -> dict[str, object]:
         """The body of a request for n samples.
 
@@ -215,7 +223,7 @@ class ServerProfile:
         if needs_logprobs and not (self._logprobs_count and "logprobs" in fields):
             fields["return_token_ids"] = True
         limit = "max_completion_tokens" if self._completion_limit else "max_tokens"
-        prompt = {"prompt": valid_utf8(request.prompt)} if raw else {"messages": [_message(request)]}
+        prompt = {"prompt": valid_utf8(request.prompt)} if raw else _chat_fields(request, chat)
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
         kept = {name: value for name, value in fields.items() if name not in self._left_out}
         return {"model": model, **prompt, **kept, limit: decoding.max_tokens, **stop}
@@ -307,6 +315,16 @@ def too_long(refused: ServerRefusedError) -> bool:
     if refused.code not in (400, 413, 422) or _NO_PROMPT_FITS.search(refused.message):
         return False
     return bool(_CONTEXT.search(refused.message))
+
+
+def _chat_fields(request: Request, chat: ChatOptions) -> dict[str, object]:
+    """Messages, and variables of the chat template as vLLM, SGLang and llama.cpp take them.
+
+    The latter is never left out: a server that refuses it would draw other samples than were recorded.
+    """
+    system = [] if chat.system is None else [{"role": "system", "content": valid_utf8(chat.system)}]
+    variables = {"chat_template_kwargs": dict(chat.kwargs)} if chat.kwargs else {}
+    return {"messages": [*system, _message(request)], **variables}
 
 
 def _message(request: Request) -> dict[str, object]:

@@ -13,6 +13,7 @@ from threading import Lock
 
 from offleash.credentials import safe
 from offleash.errors import OffleashError, unknown
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, short
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
@@ -53,7 +54,7 @@ def open_sampler(model: Model) -> Sampler:
         raise OffleashError("The environment variable that --set key= names is not set. Put the key into it.")
     server = EndpointClient(url, settings.key, settings.timeout, MAX_BYTES)
     limiter = RateLimiter(settings.tries, PAUSE, settings.rate, GIVE_UP_AFTER)
-    return Endpoint(server, name or only_model(server, limiter), model.raw, settings, limiter)
+    return Endpoint(server, name or only_model(server, limiter), model.raw, settings, limiter, model.chat)
 
 
 def settings_of(texts: Mapping[str, str]) -> Settings:
@@ -83,7 +84,16 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
 class Endpoint:
     """One model of one server. Threads may share it."""
 
-    def __init__(self, server: EndpointClient, model: str, raw: bool, settings: Settings, limiter: RateLimiter) -> None:
+    def __init__(
+        self,
+        server: EndpointClient,
+        model: str,
+        raw: bool,
+        settings: Settings,
+        limiter: RateLimiter,
+        chat: ChatOptions = NO_OPTIONS,
+    ) -> None:
+        self._chat = chat
         self._server, self._model, self._raw, self._settings, self._limiter = server, model, raw, settings, limiter
         self._profile = ServerProfile(settings.n, settings.logprobs)
         self._threads: RequestPool[tuple[Choice, ...]] = RequestPool(settings.concurrency)
@@ -96,7 +106,14 @@ class Endpoint:
         """The model. Settings are left out: they say how fast to ask, not what is drawn, so a run may be resumed with
         others."""
         versions = {**self._server_names, **self._profile.notes()}
-        return About("endpoint", f"{safe(self._server.url)}#{self._model}", raw=self._raw, versions=versions)
+        return About(
+            "endpoint",
+            f"{safe(self._server.url)}#{self._model}",
+            raw=self._raw,
+            versions=versions,
+            system=self._chat.system,
+            chat_kwargs=self._chat.kwargs or None,
+        )
 
     @property
     def concurrency(self) -> int:
@@ -185,7 +202,7 @@ class Endpoint:
         """
         while True:
             n = min(n, self._profile.largest)
-            body = self._profile.body(self._model, self._raw, request, decoding, n, seed)
+            body = self._profile.body(self._model, self._raw, request, decoding, n, seed, self._chat)
             try:
                 reply = self._read(self._server.request(self._route, body))
             except ServerRefusedError as refused:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.huggingface.loading import LoadedModel
 from offleash.samplers.huggingface.prefix_sampling import distribution
 from offleash.samplers.huggingface.text import cut, decode, stop_finder
@@ -27,11 +28,12 @@ def generate(
     tokens: list[int],
     decoding: SamplingParams,
     rows: int,
+    options: ChatOptions = NO_OPTIONS,
 ) -> tuple[Sample, ...]:
     """The samples of one request, at most `rows` of them at a time."""
     transformers: Any = import_module("transformers")
     device, samples = loaded.model.device, []
-    inputs = _inputs(loaded, request, tokens)
+    inputs = _inputs(loaded, request, tokens, options)
     seeds = sample_seeds(request.seed, request.first, request.size)
     for start in range(0, request.size, rows):
         part = seeds[start : start + rows]
@@ -59,15 +61,17 @@ def generate(
     return tuple(samples)
 
 
-def _inputs(loaded: LoadedModel, request: Request, tokens: list[int]) -> Mapping[str, Tensor]:
+def _inputs(loaded: LoadedModel, request: Request, tokens: list[int], options: ChatOptions) -> Mapping[str, Tensor]:
     if not request.images:
         ids = torch.tensor([tokens])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     assert loaded.processor is not None
     parts: list[dict[str, str]] = [{"type": "image", "url": address} for address in request.images]
-    message: Any = [{"role": "user", "content": [*parts, {"type": "text", "text": request.prompt}]}]
+    # processors take the content of every message as parts
+    system = [{"role": "system", "content": [{"type": "text", "text": options.system}]}] if options.system else []
+    messages: Any = [*system, {"role": "user", "content": [*parts, {"type": "text", "text": request.prompt}]}]
     encoded: Mapping[str, Tensor] = loaded.processor.apply_chat_template(
-        message, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+        messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **options.kwargs
     )
     return encoded
 

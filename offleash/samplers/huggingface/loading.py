@@ -6,6 +6,7 @@ A folder without weights in Hugging Face format is refused with the command that
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -70,8 +71,8 @@ def settings_of(model: Model) -> dict[str, str]:
 
 def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     """The model and its tokenizer in memory; an OffleashError with the next step where they cannot be."""
-    transformers: Any = import_module("transformers")  # its own types say too little
     check_folder(model.name)
+    transformers: Any = import_module("transformers")  # its own types say too little
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     revision = model.revision or None
@@ -114,15 +115,39 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
 def check_folder(name: str) -> None:
     """Refuse a path that holds no model, with the command that converts what it holds; a name on the hub passes."""
     path = Path(name).expanduser()
+    if "/" not in name and not path.exists():  # not on the hub either: there a name is org/name
+        raise OffleashError(
+            f"{name!r} is neither a folder here nor a name on the hub (org/name). {_made_by(name, path)}"
+        )
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists()
     if not looks_local:
         return
+    if path.is_file():
+        raise OffleashError(f"{name} is a file, not a folder. Give a folder with config.json, or a name on the hub.")
     if not path.is_dir():
-        what = "a file, not a folder" if path.is_file() else "not a folder"
-        raise OffleashError(f"{name} is {what}. Give a folder with config.json, or a name on the hub (org/name).")
+        raise OffleashError(f"{name} is not a folder. {_made_by(name, path)}")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
         return
     raise OffleashError(f"{name} has no model that can be loaded{_conversion(path)}")
+
+
+def _made_by(name: str, path: Path) -> str:
+    """The next step for a folder that does not exist: a similar one, or the command that makes it."""
+    if (near := similar_folder(path)) is not None:
+        return f"Did you mean hf:{near}?"
+    if path.name == "model" and (path.parent / "recipe.yaml").is_file():
+        return f"Finish the training that writes it: offleash train {path.parent / 'recipe.yaml'} -o {path.parent}."
+    return f"Name one that exists, or make a small one: offleash lab model countdown -o {name}."
+
+
+def similar_folder(path: Path) -> Path | None:
+    """The folder beside a path whose name differs by a typing error."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+    except OSError:
+        return None
+    matches = get_close_matches(path.name, names, n=1)
+    return path.with_name(matches[0]) if matches else None
 
 
 def _conversion(path: Path) -> str:

@@ -7,7 +7,6 @@ prompts that it cannot run are drawn by generate.py.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from offleash.errors import OffleashError
 from offleash.samplers.huggingface.attention import UnsupportedError
 from offleash.samplers.huggingface.forward import Network, open_network
 from offleash.samplers.huggingface.generate import generate
-from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
+from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of, similar_folder
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import FinishedSamples, Tree
 from offleash.samplers.huggingface.text import PromptEncoder, stop_finder, texts_of
@@ -44,8 +43,21 @@ def open_sampler(model: Model) -> "HuggingFace":
     network, why_generate = _open_engine(loaded, settings["engine"])
     stored = {"dtype": str(loaded.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     weights = _fingerprint(model)
-    about = About("hf", model.name, model.revision, model.adapter, weights, model.raw, stored, loaded.versions)
-    prompt_encoder = PromptEncoder(loaded.tokenizer, loaded.processor, model.raw)
+    about = About(
+        "hf",
+        model.name,
+        model.revision,
+        model.adapter,
+        weights,
+        model.raw,
+        stored,
+        loaded.versions,
+        model.chat.system,
+        model.chat.kwargs or None,
+    )
+    prompt_encoder = PromptEncoder(loaded.tokenizer, loaded.processor, model.raw, model.chat)
+    if model.chat:
+        prompt_encoder.render("What is 1 + 1?")  # refuses now what its template cannot do
     return HuggingFace(about, loaded, network, prompt_encoder, limits, why_generate)
 
 
@@ -138,7 +150,9 @@ class HuggingFace:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
                 self._generated += len(tokens)
-                samples = generate(self.loaded, request, tokens, decoding, self.limits.rows)
+                samples = generate(
+                    self.loaded, request, tokens, decoding, self.limits.rows, self.prompt_encoder.options
+                )
                 self._generated += sum(sample.tokens or 0 for sample in samples)
                 yield SampleChunk(request, samples)
             return
@@ -227,21 +241,11 @@ def _load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
         path = Path(model.name).expanduser()
         if path.exists():
             raise
-        near = _similar_folder(path)
-        hint = f" Did you mean hf:{near}?" if near else ""
         if not isinstance(error.__context__, OSError):  # not the hub's error: the name looked like a path
-            raise OffleashError(f"{error}{hint}") from None
+            raise
+        near = similar_folder(path)
+        hint = f" Did you mean hf:{near}?" if near else ""
         raise OffleashError(f"There is no folder {model.name} here.{hint} As a name on the hub: {error}") from None
-
-
-def _similar_folder(path: Path) -> Path | None:
-    """The folder beside a path whose name differs by a typing error."""
-    try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-    except OSError:
-        return None
-    matches = get_close_matches(path.name, names, n=1)
-    return path.with_name(matches[0]) if matches else None
 
 
 def _fingerprint(model: Model) -> str:

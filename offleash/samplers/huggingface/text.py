@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.samplers.chat_template import RenderedPrompt, chat
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions, RenderedPrompt, chat
 from offleash.samplers.huggingface.prefix_tree import FinishedSamples
 from offleash.samplers.sampler import Request
 
@@ -24,10 +24,13 @@ class PromptEncoder:
     tokenizer: "PreTrainedTokenizerBase"
     processor: "ProcessorMixin | None"
     raw: bool  # without a chat template
+    options: ChatOptions = NO_OPTIONS
 
     def render(self, prompt: str) -> RenderedPrompt:
         """The prompt in its chat template, or as it is with `raw`."""
-        return RenderedPrompt(prompt, templated=False, thinking=False) if self.raw else chat(prompt, self.tokenizer)
+        if self.raw:
+            return RenderedPrompt(prompt, templated=False, thinking=False)
+        return chat(prompt, self.tokenizer, self.options)
 
     def encode(self, request: Request) -> tuple[list[int], str]:
         """The tokens of a prompt and "", or none and why. With images: none and "", since the processor makes them."""

@@ -45,6 +45,7 @@ def open_sampler(model: Model) -> "VllmSampler":
     options = {name: _value(text) for name, text in model.settings.items() if name not in OWN_SETTINGS}
     process = WorkerProcess(_python(model), environment)
     command = {"model": path, "revision": model.revision, "adapter": adapter, "raw": model.raw, "options": options}
+    command |= {"system": model.chat.system, "chat_kwargs": dict(model.chat.kwargs)}
     try:
         version = process.start(command, seconds)
     except BaseException:
@@ -73,6 +74,8 @@ class VllmSampler:
                 name: text for name, text in model.settings.items() if name not in OWN_SETTINGS | PLACEMENT_OPTIONS
             },
             versions={"vllm": version},
+            system=model.chat.system,
+            chat_kwargs=model.chat.kwargs or None,
         )
 
     def rendered_prompt(self, prompt: str) -> str | None:

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import queue
+import re
 import select
 import signal
 import sys
@@ -100,6 +101,8 @@ class Engine:
 
         self.version: str = vllm.__version__
         self.raw: bool = command["raw"]
+        self.system: str | None = command.get("system")
+        self.chat_kwargs: dict[str, Any] = command.get("chat_kwargs") or {}
         options = {"enable_prefix_caching": True, "seed": 0, **command["options"]}
         _check_options(options, vllm)
         self.adapter: Any = None
@@ -110,6 +113,7 @@ class Engine:
             options.setdefault("tokenizer_revision", command["revision"])
         self.llm = vllm.LLM(model=command["model"], **options)
         self.tokenizer = self.llm.get_tokenizer()
+        self._check_chat_options()
         self.processor: Any = None
         self._source = (command["model"], command["revision"] or None, bool(options.get("trust_remote_code")))
         self.max_running: int = self.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
@@ -118,8 +122,34 @@ class Engine:
         """The text that the model reads for a prompt."""
         if self.raw or not self.tokenizer.chat_template:
             return prompt
-        message = [{"role": "user", "content": prompt}]
-        return str(self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+        messages = [*self._system_message(), {"role": "user", "content": prompt}]
+        text = str(
+            self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **self.chat_kwargs)
+        )
+        if self.system is not None and self.system.strip() not in text:
+            raise ValueError("it leaves the system message out: put the text into --prompt FILE instead")
+        return text
+
+    def _system_message(self) -> list[dict[str, str]]:
+        return [] if self.system is None else [{"role": "system", "content": self.system}]
+
+    def _check_chat_options(self) -> None:
+        """Refuse what the chat template would silently ignore, as samplers/chat_template.py does for hf:."""
+        if (self.system is None and not self.chat_kwargs) or self.raw:
+            return
+        template = self.tokenizer.chat_template
+        if not template:
+            raise ValueError(
+                "The model has no chat template, so --system and --chat-kwargs would have no effect. Put the text into "
+                "--prompt FILE instead."
+            )
+        text = json.dumps(template) if isinstance(template, dict) else str(template)
+        for name in self.chat_kwargs:
+            if not re.search(rf"\b{re.escape(name)}\b", text):
+                raise ValueError(
+                    f"The chat template has no variable {name!r}, so --chat-kwargs {name}= would have no effect. Check "
+                    "its spelling, or leave it out."
+                )
 
     def inputs(self, prompt: str, images: list[str]) -> dict[str, Any]:
         """A prompt as vLLM takes it, in tokens. A chat template writes its own first token: none is added then."""
@@ -139,7 +169,8 @@ class Engine:
             kind: Any = transformers.AutoProcessor
             self.processor = kind.from_pretrained(name, revision=revision, trust_remote_code=trusted)
         parts = [*({"type": "image"} for _ in images), {"type": "text", "text": prompt}]
-        text = self.processor.apply_chat_template([{"role": "user", "content": parts}], add_generation_prompt=True)
+        messages = [*self._system_message(), {"role": "user", "content": parts}]
+        text = self.processor.apply_chat_template(messages, add_generation_prompt=True, **self.chat_kwargs)
         files = [io.BytesIO(base64.b64decode(image.partition(",")[2])) for image in images]
         return {"prompt": text, "multi_modal_data": {"image": [Image.open(file).convert("RGB") for file in files]}}
 

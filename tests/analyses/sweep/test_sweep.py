@@ -16,13 +16,13 @@ from rich.console import Console
 
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
-from offleash.analyses.sweep.runs import grid, labels, numbers, run_path, split_label, stored_settings
+from offleash.analyses.sweep.runs import grid, labels, numbers, run_path, stored_settings
 from offleash.analyses.sweep.sweep import Sweep, SweepRequest, sweep
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress, silent
-from offleash.samplers.registry import Model, model_of
+from offleash.samplers.registry import Model, model_of, split_label
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.scripted import entropy, truncate
 from tests.cli.command import offleash, refused
