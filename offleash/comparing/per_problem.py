@@ -1,7 +1,7 @@
 """A comparison problem by problem, for figures and the page's table: classes, rates, p-values and answers.
 
-The classes are those of single problems by their first k samples. They need not add up to the table of the comparison,
-which averages over all choices of k samples.
+The classes are those of single problems by all samples of each run, as they are tested. They need not add up to the
+table of the comparison, which is at k samples of each run and averages over all choices of them.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,13 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import own_states
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
 from offleash.stats.change import states
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied
-from offleash.stats.support_classes import AFTER, BEFORE, IN, UNDETERMINED, Rule
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, UNDETERMINED, Rule
 
 Flags = NDArray[np.bool_]
 Text = NDArray[np.str_]
@@ -34,7 +35,8 @@ class ProblemDetail:
     comparison: Comparison
     problems: pl.DataFrame  # PROBLEMS
     tally: Tally  # per problem, whatever the comparison counts
-    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "?": undetermined
+    class_P: Text  # P, E, S, O by the rule in force among all samples of each run; "?": undetermined
+    class_k_P: Text  # the same among the first k samples
     rate_PR: Float  # of a record that stopped at its m-th success, (m-1)/(N-1): unbiased
     p_P: Float  # two-sided: did the rate change? NaN where a run stopped early
     significant_P: Flags  # on the lists of significant losses and gains (5% false discoveries)
@@ -66,7 +68,8 @@ def detail(comparison: Comparison) -> ProblemDetail:
         comparison=comparison,
         problems=aligned.problems,
         tally=aligned.tally,
-        class_P=_classes(comparison),
+        class_P=_classes(comparison, own=True),
+        class_k_P=_classes(comparison, own=False),
         rate_PR=_rates(aligned.tally),
         p_P=_p_of_change(aligned.tally),
         significant_P=np.isin(aligned.tally.problem_P, sorted(significant))
@@ -75,17 +78,20 @@ def detail(comparison: Comparison) -> ProblemDetail:
     )
 
 
-def _classes(comparison: Comparison) -> Text:
-    """The class of each problem by its first k samples; of a run that stopped early, by its first success."""
-    tally, change = comparison.counted.tally, comparison.change
-    if change.rule is Rule.SEEN:
+def _classes(comparison: Comparison, own: bool) -> Text:
+    """The class of each problem, by all of its samples or the first k; of a run that stopped early, by its record."""
+    tally, change, question = comparison.counted.tally, comparison.change, comparison.question
+    if (tally.until_R > 0).any():
         first_PR = tally.first_PR
         stopped_PR = (first_PR >= 0) & (first_PR < change.k)
-        reached_PR = np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1)
-        known_P = np.ones(len(tally), dtype=bool)
+        state_PR = np.where(np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1), IN, OUT)
+    elif change.rule is Rule.POSTERIOR:
+        state_PR = states(tally, change.rule, change.k, question.tau, question.zeta)
     else:
-        state_PR = states(tally, change.rule, change.k, comparison.question.tau, comparison.question.zeta)
-        reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
+        drawn_PR = tally.drawn_PR if own else np.full_like(tally.drawn_PR, change.k)
+        correct_PR = tally.correct_PR if own else tally.head_PR
+        state_PR = own_states(drawn_PR, correct_PR, change.rule, change.k, question.tau, question.zeta)
+    reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
     names = np.array([["O", "E"], ["S", "P"]])  # before, after
     return np.where(known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNKNOWN_CLASS)
 
