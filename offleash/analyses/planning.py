@@ -18,7 +18,7 @@ from offleash.data.run import Run
 from offleash.errors import OffleashError
 from offleash.render.json import Json, encode
 from offleash.stats.binomials import Float, Integer, binomial_at_least, binomial_at_most
-from offleash.stats.significance import chance_of_detection, smallest_certain_loss
+from offleash.stats.power import chance_of_detection, successes_needed
 from offleash.stats.support_classes import beta_prior
 
 _POINTS = 64  # quantiles that stand for each problem's posterior
@@ -59,7 +59,7 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
     shape_a_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
     rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], rest_P[:, None], level), dtype=np.float64)
     problems = len(drawn_P)
-    least = [smallest_certain_loss(int(k), problems) for k in k_K]
+    least = [successes_needed(int(k), int(k), problems) for k in k_K]
     min_successes_K = np.array(
         [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, least, strict=True)]
     )

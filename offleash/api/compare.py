@@ -66,6 +66,14 @@ def compare(
     ] = None,
     before: Annotated[str | None, Flag("Name of the run to compare with. Default: the first.", metavar="NAME")] = None,
     after: Annotated[str | None, Flag("Name of the run to compare. Default: all others.", metavar="NAME")] = None,
+    runs_are: Annotated[
+        str | None,
+        Flag(
+            "What several runs after the first are. Checkpoints also have a union and a trend. Default: by their names "
+            "(step100, seed1), else methods.",
+            choices=("checkpoints", "seeds", "methods"),
+        ),
+    ] = None,
     question: Annotated[
         str | None,
         Flag(
@@ -106,7 +114,8 @@ def compare(
 ) -> "ComparisonResult":
     """What RL kept, lost and gained, with error bars and with what chance alone would produce.
 
-    With several runs after the first, such as checkpoints, each is compared with the first, and so is their union.
+    Each of several runs after the first is compared with the first, and tests are corrected over all of them;
+    checkpoints of one training (--runs-are) are also compared as their union.
     With --verifier, samples are judged first, those in other tools' logs too, and disagreements with the logs' own
     verdicts are counted.
 
@@ -118,6 +127,7 @@ def compare(
       offleash compare outputs.jsonl --split-by model --before base --after rl
       offleash compare wide.csv --map base:c=c_base --map rl:c=c_rl --map n=k
       offleash compare base step100 step200 step300          (checkpoints: each against the first, and their union)
+      offleash compare base grpo dapo --runs-are methods     (each against the first; tests corrected over both)
       offleash compare runs/base runs/rl --report report.html
       offleash compare runs/base runs/rl --flips             (what to check before believing it)
       offleash compare runs/base runs/rl --list lost --out lost.jsonl    (problems to draw from or to train on)
@@ -165,11 +175,12 @@ def compare(
             "--list": list is not None,
             "--out": out is not None,
             "--csv": csv is not None,
+            "--runs-are": runs_are is not None,
         }
         certified_settings = certified_question(question or "completion", replicates, seed, sample_options)
         certified = compare_certificates(runs, certified_settings, verdicts, before, after, progress)
         return ComparisonResult(inputs, certified=tuple(certified))
-    settings = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow)
+    settings = question_of(rule or "seen", per, at, tau, unread, guess, replicates, seed, allow, runs_are)
     if flips:
         from offleash.comparing.flips import check_flips
 

@@ -1,18 +1,84 @@
-"""Several runs after the first are checkpoints of one training: what they reach together, against the first.
+"""Several runs after the first: checkpoints of one training, its seeds or several methods; the union of checkpoints.
 
-A problem that one checkpoint loses another may still reach. Their union says whether training lost a problem for good,
-or only moved it around; it is fair only at an equal total budget, so both are given.
+What they are is said by `--runs-are`, else guessed from their names. Only checkpoints have a union and a trend. A
+problem that one checkpoint loses another may still reach: their union says whether training lost a problem for good, or
+only moved it around. It is fair only at an equal total budget, so both are given.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.comparing.compare import Comparison
+from offleash.comparing.question import RunsAre
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
+from offleash.errors import OffleashError
 from offleash.stats.binomials import Integer
 from offleash.stats.support_classes import reach_PRK
+
+# A number after one of these words marks a run: `global_step_20`, `checkpoint-50`, `seed1`. Short forms such as `s1`
+# are not taken for seeds or steps: they may as well name a model.
+_MARKS = {
+    RunsAre.CHECKPOINTS: re.compile(
+        r"(?<![a-z])(?:global[-_ ]?step|steps?|checkpoint|ckpt|iteration|iter|epoch)[-_= ]?(\d+)", re.I
+    ),
+    RunsAre.SEEDS: re.compile(r"(?<![a-z])seed[-_= ]?(\d+)", re.I),
+}
+
+
+@dataclass(frozen=True)
+class SeveralRuns:
+    """What the runs after the first are, and how that is known."""
+
+    value: RunsAre
+    guessed: bool  # from the names; False: --runs-are
+    marks: tuple[str, ...] = ()  # the parts of the names that it was guessed from
+
+
+def several_runs(names: Sequence[str], given: RunsAre | None = None, column: str | None = None) -> SeveralRuns:
+    """What the runs with these names are; names that show nothing are those of different methods.
+
+    The names must be alike but for the number of a step, or of a seed, which all differ. `column` is that of
+    `--split-by`, whose values are the names: a name 100 of the column `step` is step100.
+
+    >>> several_runs(["grpo-step100", "grpo-step200"]).value
+    <RunsAre.CHECKPOINTS: 'checkpoints'>
+    >>> several_runs(["grpo-step100", "dapo-step100"]).value, several_runs(["seed1", "seed2"]).marks
+    (<RunsAre.METHODS: 'methods'>, ('seed1', 'seed2'))
+    """
+    if given is not None:
+        return SeveralRuns(given, guessed=False)
+    if column is not None:
+        names = [f"{column}{name}" if name.isdigit() else name for name in names]
+    for value, mark in _MARKS.items():
+        matches = [list(mark.finditer(name)) for name in names]
+        if not all(matches):
+            continue
+        last = [marks[-1] for marks in matches]
+        rest = {name[: at.start()] + name[at.end() :] for name, at in zip(names, last, strict=True)}
+        if len(rest) == 1 and len({int(at.group(1)) for at in last}) == len(names):
+            return SeveralRuns(value, guessed=True, marks=tuple(at.group(0) for at in last))
+    return SeveralRuns(RunsAre.METHODS, guessed=True)
+
+
+def several_runs_of(comparisons: Sequence[Comparison]) -> SeveralRuns | None:
+    """What the runs after the first are; None where there is one."""
+    if len(comparisons) < 2:
+        return None
+    question = comparisons[0].question
+    return several_runs([comparison.after.name for comparison in comparisons], question.runs_are, question.split_by)
+
+
+def check_runs_are(runs: Sequence[Run], given: RunsAre | None) -> None:
+    """Refuse `--runs-are` where one run is compared with another: it is about runs after the first."""
+    if given is not None and len(runs) == 2:
+        raise OffleashError(
+            f"--runs-are {given.value} is about several runs after the first, but there is one ({runs[1].name!r}). "
+            "Name more runs, or leave it out."
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import polars as pl
 
 from offleash.comparing.align import is_greedy, same_decoding
 from offleash.comparing.answers import Diversity, MaxAtK, answers, diversity, graded, tally_of_answers
-from offleash.comparing.evidence import Evidence, evidence
+from offleash.comparing.evidence import Evidence, evidence, jointly
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, CellsFunction, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
@@ -117,14 +117,15 @@ class Comparison:
 
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
-    """The first run against each of the others; several runs are checkpoints of one training.
+    """The first run against each of the others: checkpoints of one training, its seeds, or several methods.
 
     Args:
         runs: the run before, then one or more runs after.
         question: rule, target, k and the rest; None: the defaults.
 
     Returns:
-        One comparison per run after the first. With several, all are on the problems and the k that all runs share.
+        One comparison per run after the first. With several, all are on the problems and the k that all runs share, and
+        every test is corrected over them: each is another chance to see a loss where there is none.
     """
     if len(runs) < 2:
         names = ", ".join(run.name for run in runs) or "none"
@@ -141,7 +142,12 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
         for run, names in zip(runs, whole.own, strict=True)
     ]
     first = replace(kept[0], notes=kept[0].notes + whole.notes)
-    return [compare(first, run, question) for run in kept[1:]]
+    comparisons = [compare(first, run, question, len(kept) - 1) for run in kept[1:]]
+    corrected = jointly([comparison.evidence for comparison in comparisons])
+    return [
+        replace(comparison, evidence=evidence_of_run)
+        for comparison, evidence_of_run in zip(comparisons, corrected, strict=True)
+    ]
 
 
 def _own_ids(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
@@ -149,8 +155,14 @@ def _own_ids(whole: AlignedTally, names: pl.DataFrame) -> pl.DataFrame:
     return names.join(whole.problems.select("problem"), on="problem", how="semi").select(problem="own")
 
 
-def compare(before: Run, after: Run, question: Question | None = None) -> Comparison:
+def compare(before: Run, after: Run, question: Question | None = None, runs_after: int = 1) -> Comparison:
     """The run before against the run after.
+
+    Args:
+        before: the first run.
+        after: the run that is compared with it.
+        question: rule, target, k and the rest; None: the defaults.
+        runs_after: how many runs are compared with the first: bounds on losses and gains hold for all of them together.
 
     Raises:
         OffleashError: the runs are the same draw, were decoded differently, or share no problem with verdicts.
@@ -173,7 +185,8 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     else:
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
     answers_R = answers([before, after], counted, tables)
-    shown = budgets(most)
+    shown, guesses = budgets(most), guessing(pair, answers_R, counted, question)
+    whole_counts = question.rule is not Rule.SEEN or guesses.without is not None  # these count in the first k samples
     return Comparison(
         before=before,
         after=after,
@@ -190,11 +203,12 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
             question.replicates,
             question.seed,
             greedy=is_greedy(before) or is_greedy(after),
+            runs=runs_after,
         ),
         crossing=crossing(sums),
         equivalent=equivalent_budgets(sums, shown),
         portfolio=_portfolio(pair, k, question.seed),
-        guessing=guessing(pair, answers_R, counted, question),
+        guessing=guesses,
         answers=answers_R,
         benchmarks=by_benchmark(pair, change, cells, question.replicates, question.seed),
         macro=macro_mean(pair, cells, question.replicates, question.seed),
@@ -204,6 +218,7 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
         + _notes_of(after)
         + tuple(dropped)
         + counted.notes
+        + (counted.subsets if whole_counts else ())
         + _verdict_notes(counted),
     )
 

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.evidence import GREEDY, evidence
+from offleash.comparing.evidence import ALL_SAMPLES, GREEDY, evidence
 from offleash.data.tally import Per, Tally
 from offleash.render.numbers import counted, short_name, whole
 from offleash.stats.change import SupportChange, cells_at, change_at, common_budget
 from offleash.stats.curves import Crossing, EquivalentBudget, crossing, curve, dense_budgets, equivalent_budget
 from offleash.stats.reach import ReachChange, gains_beyond_sharpening, reach_change
-from offleash.stats.significance import losses_at_least
+from offleash.stats.significance import joint_confidence, losses_at_least
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 ALPHA = 0.025  # of the gains; the upper end of m has the other half of 5%
@@ -79,7 +79,8 @@ class _Facts:
 
     change: SupportChange  # per problem, by the rule seen
     losses: int | None  # at least; None where no test is possible
-    expected_losses: float | None
+    lost_in_all: int | None  # losses among all samples, which are tested; None where they are those of the table
+    expected_losses: float | None  # of an unchanged model, at k as the table
     beyond: int  # gains beyond sharpening
     reach: ReachChange
     first: FirstTry  # pass@1 of both runs and the interval of its difference
@@ -101,7 +102,12 @@ def _facts(comparison: Comparison) -> _Facts:
         cells = cells_at(pair, Rule.SEEN, k)
         change = change_at(cells.sums(question.replicates, question.seed), 0, pair)
         tested = evidence(
-            pair, change, replicates=1, seed=question.seed, greedy=comparison.evidence.null_reason == GREEDY
+            pair,
+            change,
+            replicates=1,
+            seed=question.seed,
+            greedy=comparison.evidence.null_reason == GREEDY,
+            runs=comparison.evidence.runs_tested,
         )
     worth, cross = comparison.equivalent[0], comparison.crossing
     before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
@@ -112,8 +118,9 @@ def _facts(comparison: Comparison) -> _Facts:
     return _Facts(
         change,
         tested.losses_at_least,
-        None if tested.null is None else tested.null.expected_S,
-        gains_beyond_sharpening(pair, worth.high, ALPHA),
+        None if tested.basis == ALL_SAMPLES or tested.null is None else tested.S,
+        None if tested.at_k is None else tested.at_k.changed,
+        gains_beyond_sharpening(pair, worth.high, ALPHA / tested.runs_tested),
         reach_change(pair, k),
         FirstTry(
             float(before.value_K[0]),
@@ -136,12 +143,12 @@ def _finding(comparison: Comparison, facts: _Facts) -> Finding:
         return Finding.SHRANK
     if facts.first.rose:
         return Finding.SHARPENED
-    if not lost and not facts.reach.rose and _underpowered(comparison.counted.tally):
+    if not lost and not facts.reach.rose and _underpowered(comparison.counted.tally, comparison.evidence.runs_tested):
         return Finding.TOO_FEW_SAMPLES
     return Finding.NO_CHANGE
 
 
-def _underpowered(pair: Tally) -> bool:
+def _underpowered(pair: Tally, runs: int) -> bool:
     """Whether the loss of every tenth problem that the run before reached would not have been significant.
 
     The problems are taken from the middle of each tenth by successes, the others as they are.
@@ -155,7 +162,7 @@ def _underpowered(pair: Tally) -> bool:
     lost = reached[EVERY // 2 :: EVERY] if reached.size > EVERY // 2 else reached[reached.size // 2 :][:1]
     correct_P2 = pair.correct_PR.copy()
     correct_P2[lost, AFTER] = 0
-    return losses_at_least(pair.drawn_PR, correct_P2) == 0
+    return losses_at_least(pair.drawn_PR, correct_P2, joint_confidence(2 * runs)) == 0
 
 
 def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
@@ -225,9 +232,14 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
 def _significance(facts: _Facts) -> str:
     """What is significant of the losses, and what resampling an unchanged model would lose, in parentheses."""
     behind = []
-    if facts.losses is not None:
-        few = "the rate fell on it" if facts.change.S == 1 else f"the rate fell on at least {facts.losses} of them"
-        behind.append(f"{few}, 95%" if facts.losses else "not significant")
+    if facts.losses:
+        all_samples = facts.lost_in_all is not None
+        of = "it" if facts.change.S == 1 and not all_samples else f"at least {facts.losses} of them"
+        if all_samples:
+            of = f"at least {facts.losses} of the {facts.lost_in_all} lost in all samples"
+        behind.append(f"the rate fell on {of}, 95%")
+    elif facts.losses is not None:
+        behind.append("not significant")
     if facts.expected_losses is not None:
         small = facts.expected_losses < LEAST
         behind.append(f"resampling alone: {f'fewer than {LEAST:g}' if small else f'about {facts.expected_losses:.1f}'}")

@@ -339,7 +339,12 @@ def _chance(comparison: Comparison) -> Json:
         "observed_E": evidence.E,
         "observed_S": evidence.S,
         "basis": evidence.basis,
-        "mcnemar_p": evidence.mcnemar_p,
+        **{f"p_{cell}_adjusted": evidence.adjusted_p.get(cell) for cell in ("E", "S")},
+        "expected_at_k": None if evidence.at_k is None else evidence.at_k.changed,
+        "mcnemar_p": getattr(evidence.net, "p", None),
+        "mcnemar_p_adjusted": getattr(evidence.net, "adjusted_p", None),
+        "mcnemar_basis": getattr(evidence.net, "basis", None),
+        "runs_tested": evidence.runs_tested,
         "losses_at_least": evidence.losses_at_least,
         "gains_at_least": evidence.gains_at_least,
         "lost": evidence.lost,
@@ -349,7 +354,9 @@ def _chance(comparison: Comparison) -> Json:
         "retest": _retest(evidence.retest),
         "strength": evidence.strength,
         "confirmation": evidence.confirmation,
-        "smallest_certain_loss": evidence.smallest_certain_loss,
+        "listed_from": evidence.listed_from,
+        "successes_needed": evidence.successes_needed,
+        "gain_power": evidence.gain_power,
         "reasons": _reasons(comparison),
     }
 
@@ -372,14 +379,23 @@ def _reasons(comparison: Comparison) -> dict[str, str | None]:
     missing = {
         **dict.fromkeys(_NULL_FIELDS, evidence.null is None),
         **dict.fromkeys(("observed_E", "observed_S"), evidence.E is None),
-        "mcnemar_p": evidence.mcnemar_p is None,
+        **dict.fromkeys(("p_E_adjusted", "p_S_adjusted"), evidence.null is None),
     }
     reasons = {name: evidence.null_reason for name, is_missing in missing.items() if is_missing}
     if evidence.retest is None:
         reasons["retest"] = evidence.retest_reason
-    if evidence.smallest_certain_loss is None:
-        too_few_samples = f"with k = {comparison.change.k} samples no loss of a single problem can be significant"
-        reasons["smallest_certain_loss"] = evidence.null_reason or too_few_samples
+    if evidence.net is None:
+        reasons |= dict.fromkeys(("mcnemar_p", "mcnemar_p_adjusted", "mcnemar_basis"), evidence.net_reason)
+    rule_only = f"defined for the rule 'seen', not {comparison.change.rule.value!r}"
+    if evidence.at_k is None:
+        reasons["expected_at_k"] = evidence.null_reason or rule_only
+    if evidence.gain_power is None:
+        reasons["gain_power"] = evidence.null_reason or rule_only
+    if evidence.listed_from is None:
+        reasons["listed_from"] = evidence.null_reason
+    if evidence.successes_needed is None:
+        too_few = "with so few samples no loss of a single problem is significant whatever the others show"
+        reasons["successes_needed"] = evidence.null_reason or too_few
     if evidence.losses_at_least is None:
         rule = f"the bound is defined for the rule 'seen', not {comparison.change.rule.value!r}"
         why = evidence.bound_reason or evidence.null_reason or rule

@@ -1,8 +1,8 @@
 """A comparison problem by problem: classes, rates, tests and answers, for JSON, lists, figures and the page's table.
 
-The classes are those of single problems by their first k samples. They need not add up to the table of the comparison,
-which averages over all choices of k samples. Two tests: whether the rate changed, by all samples of a problem, and
-whether its loss or gain is more than chance, by the k samples that decide its class.
+The classes are those of single problems by all samples of each run, as they are tested. They need not add up to the
+table of the comparison, which is at k samples of each run and averages over all choices of them. Two tests, both on all
+samples: whether the rate changed, and whether a loss or gain is more than chance.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offleash.comparing.align import is_greedy
 from offleash.comparing.compare import Comparison
-from offleash.comparing.evidence import GREEDY, loss_p_of_stopped
+from offleash.comparing.evidence import GREEDY, loss_p_of_stopped, own_states
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
 from offleash.stats.chance import benjamini_hochberg
@@ -23,7 +23,7 @@ from offleash.stats.change import states
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied
 from offleash.stats.significance import FDR, TIE_FACTOR
-from offleash.stats.support_classes import AFTER, BEFORE, IN, UNDETERMINED, Rule
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, UNDETERMINED, Rule
 
 Flags = NDArray[np.bool_]
 Text = NDArray[np.str_]
@@ -40,15 +40,14 @@ class ProblemDetail:
     comparison: Comparison
     problems: pl.DataFrame  # PROBLEMS
     tally: Tally  # per problem, whatever the comparison counts
-    class_P: Text  # P, E, S, O by the rule in force among the first k samples; "U": undetermined
+    class_P: Text  # P, E, S, O by the rule in force among all samples of each run; "U": undetermined
+    class_k_P: Text  # the same among the first k samples
     rate_PR: Float  # of a record that stopped at its m-th success, (m-1)/(N-1): unbiased
     p_P: Float  # two-sided, all samples: did the rate change? NaN where there is no valid test
     q_P: Float  # Benjamini-Hochberg over all problems
     change_P: Text  # FELL or ROSE at a false discovery rate of 5%, else ""
-    p_class_P: (
-        Float  # one-sided, the k samples of the class: loss of S, gain of E; NaN for the others and without a test
-    )
-    q_class_P: Float  # Benjamini-Hochberg over all problems, those of another class with p = 1
+    p_class_P: Float  # one-sided: loss of S, gain of E; NaN for the others and without a test
+    q_class_P: Float  # Benjamini-Hochberg over all problems of all runs, those of another class with p = 1
     reasons: Mapping[str, str]  # why p_P (key "p") and p_class_P (key "p_class") are NaN for all problems
 
     @property
@@ -82,21 +81,23 @@ def detail(comparison: Comparison) -> ProblemDetail:
 
 def _detail(comparison: Comparison) -> ProblemDetail:
     aligned = comparison.counted
-    class_P, rate_PR = _classes(comparison), _rates(aligned.tally)
+    class_P, rate_PR = _classes(comparison, own=True), _rates(aligned.tally)
     (p_P, no_p), (p_class_P, no_p_class) = _p_of_change(comparison), _p_of_class(comparison, class_P)
-    q_P = p_P if no_p else benjamini_hochberg(p_P)
+    runs = comparison.evidence.runs_tested  # each run is another look at the same problems
+    q_P = p_P if no_p else benjamini_hochberg(np.minimum(p_P * runs, 1.0))
     fell_P = rate_PR[:, AFTER] < rate_PR[:, BEFORE]
     return ProblemDetail(
         comparison=comparison,
         problems=aligned.problems,
         tally=aligned.tally,
         class_P=class_P,
+        class_k_P=_classes(comparison, own=False),
         rate_PR=rate_PR,
         p_P=p_P,
         q_P=q_P,
         change_P=np.where(q_P <= FDR * TIE_FACTOR, np.where(fell_P, FELL, ROSE), ""),
         p_class_P=p_class_P,
-        q_class_P=_q_of_class(p_class_P, class_P),
+        q_class_P=_q_of_class(comparison, p_class_P, class_P),
         reasons={name: why for name, why in (("p", no_p), ("p_class", no_p_class)) if why},
     )
 
@@ -135,17 +136,20 @@ def problem_table(comparison: Comparison) -> pl.DataFrame:
     )
 
 
-def _classes(comparison: Comparison) -> Text:
-    """The class of each problem by its first k samples; of a run that stopped early, by its first success."""
-    tally, change = comparison.counted.tally, comparison.change
-    if change.rule is Rule.SEEN:
+def _classes(comparison: Comparison, own: bool) -> Text:
+    """The class of each problem, by all of its samples or the first k; of a run that stopped early, by its record."""
+    tally, change, question = comparison.counted.tally, comparison.change, comparison.question
+    if (tally.until_R > 0).any():
         first_PR = tally.first_PR
         stopped_PR = (first_PR >= 0) & (first_PR < change.k)
-        reached_PR = np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1)
-        known_P = np.ones(len(tally), dtype=bool)
+        state_PR = np.where(np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1), IN, OUT)
+    elif change.rule is Rule.POSTERIOR:
+        state_PR = states(tally, change.rule, change.k, question.tau, question.zeta)
     else:
-        state_PR = states(tally, change.rule, change.k, comparison.question.tau, comparison.question.zeta)
-        reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
+        drawn_PR = tally.drawn_PR if own else np.full_like(tally.drawn_PR, change.k)
+        correct_PR = tally.correct_PR if own else tally.head_PR
+        state_PR = own_states(drawn_PR, correct_PR, change.rule, change.k, question.tau, question.zeta)
+    reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
     names = np.array([["O", "E"], ["S", "P"]])  # before, after
     return np.where(
         known_P, names[reached_PR[:, BEFORE].astype(int), reached_PR[:, AFTER].astype(int)], UNDETERMINED_CLASS
@@ -179,7 +183,7 @@ def _p_of_class(comparison: Comparison, class_P: Text) -> tuple[Float, str]:
     if _is_greedy(comparison):
         return none_P, GREEDY
     if not (tally.until_R > 0).any():
-        low_P, high_P = _tails(np.full_like(tally.drawn_PR, k), tally.head_PR)
+        low_P, high_P = _tails(tally.drawn_PR, tally.correct_PR)
     elif (tally.budget_R == k).all():
         low_P, high_P = loss_p_of_stopped(tally, BEFORE, AFTER), loss_p_of_stopped(tally, AFTER, BEFORE)
     else:
@@ -187,13 +191,21 @@ def _p_of_class(comparison: Comparison, class_P: Text) -> tuple[Float, str]:
     return np.where(class_P == "S", low_P, np.where(class_P == "E", high_P, np.nan)), ""
 
 
-def _q_of_class(p_class_P: Float, class_P: Text) -> Float:
-    """Losses and gains are two lists, each corrected over all problems, as in comparing/evidence.py."""
-    q_P = np.full(len(class_P), np.nan)
+def _q_of_class(comparison: Comparison, p_class_P: Float, class_P: Text) -> Float:
+    """Losses and gains are two lists, each corrected over all problems of all runs: those of comparing/evidence.py.
+
+    Under another rule than `seen` the classes are not those of the lists: corrected over the problems, times the runs.
+    """
+    q_P, evidence = np.full(len(class_P), np.nan), comparison.evidence
+    listed = {"S": evidence.q_lost_P, "E": evidence.q_gained_P} if comparison.change.rule is Rule.SEEN else {}
     for name in ("S", "E"):
         mine_P = (class_P == name) & ~np.isnan(p_class_P)
-        if mine_P.any():
-            q_P[mine_P] = benjamini_hochberg(np.where(mine_P, p_class_P, 1.0))[mine_P]
+        if not mine_P.any():
+            continue
+        joint_P = listed.get(name)
+        if joint_P is None:
+            joint_P = benjamini_hochberg(np.minimum(np.where(mine_P, p_class_P, 1.0) * evidence.runs_tested, 1.0))
+        q_P[mine_P] = joint_P[mine_P]
     return q_P
 
 

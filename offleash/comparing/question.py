@@ -21,6 +21,14 @@ class Unread(StrEnum):
     DROP = "drop"
 
 
+class RunsAre(StrEnum):
+    """What several runs after the first are to each other."""
+
+    CHECKPOINTS = "checkpoints"  # of one training: they have a union and a trend
+    SEEDS = "seeds"  # trainings of one method that differ in their seed
+    METHODS = "methods"  # trainings that differ otherwise
+
+
 @dataclass(frozen=True)
 class Question:
     """What is to be compared, and how."""
@@ -34,7 +42,9 @@ class Question:
     guess: float | None = None  # chance that a blind guess is accepted, for every problem; None: as the problems say
     allow: frozenset[str] = frozenset()  # what may differ between the runs: see comparing/align.py
     replicates: int = REPLICATES  # of the bootstrap over problems
-    seed: int = 0  # of the bootstrap, and of the samples taken from bare counts
+    seed: int = 0  # of the bootstrap; with rules other than `seen`, of the samples taken from bare counts
+    runs_are: RunsAre | None = None  # what several runs after the first are; None: guessed from their names
+    split_by: str | None = None  # the column whose values are the names of the runs, where one file holds them all
 
 
 def question(
@@ -47,6 +57,7 @@ def question(
     replicates: int = REPLICATES,
     seed: int = 0,
     allow: Sequence[str] = (),
+    runs_are: str | None = None,
 ) -> Question:
     """A question from the options of a user.
 
@@ -65,6 +76,7 @@ def question(
         allow=allowed(allow),
         replicates=replicates,
         seed=seed,
+        runs_are=None if runs_are is None else choice("value of --runs-are", runs_are, RunsAre),
     )
 
 

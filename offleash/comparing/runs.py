@@ -1,6 +1,6 @@
 """From what a user names to comparisons: load the runs, compare them, and list the problems whose class can flip.
 
-Several runs after the first are checkpoints of one training, each compared with the first.
+Each of several runs after the first is compared with the first; checkpoints of one training also have a union.
 """
 
 from collections import Counter
@@ -10,9 +10,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from offleash.comparing.checkpoints import Union, union
+from offleash.comparing.checkpoints import Union, check_runs_are, several_runs_of, union
 from offleash.comparing.compare import Comparison, compare_all
-from offleash.comparing.question import Question
+from offleash.comparing.question import Question, RunsAre
 from offleash.data.run import Run
 from offleash.data.run_folder import Scratch, is_run, verifiers
 from offleash.data.tables import Note
@@ -73,7 +73,7 @@ class ComparisonInputs:
     def compare(
         self, question: Question | None = None, progress: Progress = silent
     ) -> tuple[list[Comparison], Union | None]:
-        """The first run against each of the others; with several others, also against their union."""
+        """The first run against each of the others; several checkpoints also against the first as their union."""
         comparisons, together = compare_inputs(
             self.runs, self.options, question, self.before, self.after, progress, {**self.judged, **(self.copied or {})}
         )
@@ -95,7 +95,7 @@ def compare_inputs(
     progress: Progress = silent,
     copied: Mapping[str, tuple[Note, ...]] | None = None,
 ) -> tuple[list[Comparison], Union | None]:
-    """Load the runs and compare the first with each of the others; with several others, also with their union.
+    """Load the runs and compare the first with each of the others; several checkpoints also as their union.
 
     `copied` has the notes of logs that were copied into run folders, by run.
     """
@@ -105,10 +105,14 @@ def compare_inputs(
     # notes on the inputs as a whole go to the first run, which every comparison shares
     notes = tuple(note for note in (_unquoted_glob(inputs), _verifier_versions(runs)) if note is not None)
     runs = [replace(runs[0], notes=notes + runs[0].notes), *runs[1:]]
+    question = replace(question or Question(), split_by=options.options.split_by if options else None)
+    check_runs_are(runs, question.runs_are)
     progress(f"comparing {', '.join(run.name for run in runs)}")
     comparisons = compare_all(runs, question)
-    together = union(runs, question.at if question else None) if len(runs) > 2 else None
-    return comparisons, together
+    several = several_runs_of(comparisons)
+    if several is None or several.value is not RunsAre.CHECKPOINTS:
+        return comparisons, None
+    return comparisons, union(runs, question.at)
 
 
 def flips_of_inputs(

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.comparing.checkpoints import SeveralRuns
 from offleash.comparing.compare import Comparison
-from offleash.comparing.evidence import GREEDY
+from offleash.comparing.evidence import ALL_SAMPLES, GREEDY, Evidence, samples_text
 from offleash.comparing.headline import headline
+from offleash.comparing.question import RunsAre
 from offleash.data.tally import Per
 from offleash.stats.change import METRICS
 from offleash.stats.support_classes import Rule, ratio
@@ -14,14 +16,13 @@ from offleash.stats.support_classes import Rule, ratio
 
 def chance_rates(comparison: Comparison) -> dict[str, float]:
     """The rates that resampling an unchanged model would show, from the exchange null; empty where there is none."""
-    null = comparison.evidence.null
-    if null is None or comparison.tally.per is not Per.PROBLEM or comparison.change.rule is not Rule.SEEN:
+    at_k = comparison.evidence.at_k
+    if at_k is None or comparison.tally.per is not Per.PROBLEM:
         return {}  # other rules need several successes, so an exchange also moves problems out of reach of both runs
-    E, S = null.expected_E, null.expected_S
-    either = int(
-        (comparison.tally.head_PR >= 1).any(axis=1).sum()
-    )  # exchange moves successes between the runs, so one of the two still reaches it
-    values = {name: float(ratio(name, either - E - S, E, S, len(comparison.tally))) for name in METRICS}
+    changed, either = at_k.changed, at_k.either
+    values = {
+        name: float(ratio(name, either - 2 * changed, changed, changed, len(comparison.tally))) for name in METRICS
+    }
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
@@ -29,16 +30,82 @@ SMALL_K = 32  # below it a rate of 0.1 is missed once in 30 problems, so "not re
 MANY_SAMPLES = 100  # of a run of bare counts, from which on equal counts are no coincidence
 NOTABLE = 0.05  # share of unread, failed or truncated samples from which it is worth a warning
 LEAST = 0.1  # a smaller number of problems would be printed as 0.0
+CEILING = 0.1  # share of problems that were not reached before, below which few could be gained
 
 
 def finding(comparison: Comparison) -> str:
-    """One paragraph: the headline, the counts of another rule or target, and what one sample is worth."""
+    """One paragraph: the headline, and what stands beside it."""
     return " ".join(part for part in (headline(comparison).text, details(comparison)) if part)
 
 
 def details(comparison: Comparison) -> str:
-    """What stands beside the headline: the counts of another rule or target, and what one sample is worth."""
-    return " ".join(part for part in (_other_counts(comparison), _sample_value(comparison)) if part)
+    """Beside the headline: counts of another rule or target, which samples were tested, and what a sample is worth."""
+    parts = (_other_counts(comparison), _tested(comparison), _sample_value(comparison))
+    return " ".join(part for part in parts if part)
+
+
+def absence(comparison: Comparison) -> str:
+    """What it is worth that no gain is significant: how many may have stayed unseen; empty where one is significant.
+
+    Part of the finding where no gain was seen at all, else beside the lists.
+    """
+    power, bound = comparison.evidence.gain_power, comparison.evidence.gains_at_least
+    at = None if power is None else power.at_epsilon
+    if power is None or at is None or bound:
+        return ""
+    base, rl = comparison.before.name, comparison.after.name
+    missed = (
+        f"Of the {power.candidates:,} problems that {base} does not reach"
+        if power.candidates > 1
+        else (f"Of the one problem that {base} does not reach")
+    )
+    most = f"at most {at.at_most:,} may have" if at.at_most else "none has"
+    text = f"{missed}, {most} a success rate of {at.rate:.2g} or more under {rl} (95% confidence)"
+    if power.detectable_rate is None:
+        return f"{text}."
+    return f"{text}; a single gain would be significant from a rate of {power.detectable_rate:.2g} on (80% power)."
+
+
+def listed_from_text(evidence: Evidence) -> str:
+    """From how many successes on the lists accept a loss: their own procedure, at the level they ended at."""
+    listed = evidence.listed_from
+    if listed is None:
+        return ""
+    before, after = listed.samples
+    if listed.lost is None:
+        return f"No loss of a single problem could be listed with {before:,} samples before and {after:,} after."
+    over = f" and {evidence.runs_tested} runs" if evidence.runs_tested > 1 else ""
+    return (
+        f"The list of losses (FDR 5% over all problems{over}) accepts {listed.lost:,} or more successes in {before:,} "
+        f"samples against none in {after:,}."
+    )
+
+
+def runs_are_text(several: SeveralRuns) -> str:
+    """What several runs after the first are taken for, and why: one line above their table."""
+    what = {
+        RunsAre.CHECKPOINTS: "checkpoints of one training",
+        RunsAre.SEEDS: "seeds of one method",
+        RunsAre.METHODS: "different methods",
+    }[several.value]
+    if not several.guessed:
+        return f"The runs after the first are {what} (--runs-are {several.value.value})."
+    shown = ", ".join(several.marks[:3]) + (", ..." if len(several.marks) > 3 else "")
+    why = f"by their names: {shown}" if several.marks else "their names show neither steps nor seeds"
+    return f"The runs after the first are taken as {what} ({why}); --runs-are changes that."
+
+
+def single_training(several: SeveralRuns | None) -> str | None:
+    """What one training per method leaves out; None where several seeds were compared."""
+    return None if several is not None and several.value is RunsAre.SEEDS else SINGLE_TRAINING
+
+
+NOISY_SHARE = 0.77  # measured by tests/stats/test_single_training.py; docs/statistics.md has the command
+SINGLE_TRAINING = (
+    "One training per method: intervals and tests are about these models, not about what another training seed would "
+    "give. Where equivalent trainings differ by a noise of SD 1 in the logit of each problem's rate, "
+    f"{NOISY_SHARE:.0%} of simulated studies (500 problems, 256 samples) show losses beyond chance."
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +177,11 @@ def result_warnings(comparison: Comparison) -> list[str]:
     if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
         low, high = (_table(bound) for bound in comparison.undecided)
         out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
+    power = comparison.evidence.gain_power
+    if power is not None and power.problems and power.candidates < CEILING * power.problems:
+        possible = f"at most {power.candidates:,}" if power.candidates else "none"
+        reached = f"{change.before} reaches {power.problems - power.candidates:,} of {power.problems:,} problems"
+        out.append(f"{reached}, so {possible} could be gained: few gains say little here.")
     if change.undetermined:
         some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
@@ -126,6 +198,21 @@ def _other_counts(comparison: Comparison) -> str:
     rule = "" if change.rule is Rule.SEEN else f"{', b' if scope else 'B'}y the rule '{change.rule.value}'"
     lost = f"{rl} no longer reaches {_few(change.S)} of the {_few(change.P + change.S)} {unit} that {base} reaches"
     return f"{scope}{rule}, {lost} and reaches {_few(change.E)} that {base} does not."
+
+
+def _tested(comparison: Comparison) -> str:
+    """Where the tests use more samples than the table: both n, and the classes that were tested; with a space after."""
+    evidence, tally, change = comparison.evidence, comparison.tally, comparison.change
+    if evidence.null is None or evidence.basis == ALL_SAMPLES:
+        return ""
+    before, after = (
+        f"{samples_text(tally, r)} per problem from {run.name}"
+        for r, run in enumerate((comparison.before, comparison.after))
+    )
+    return (
+        f"Tests use all samples ({before}, {after}), in which {evidence.S:,} are lost and {evidence.E:,} gained, not "
+        f"{_count(change.S)} and {_count(change.E)} as at k = {change.k:,}. "
+    )
 
 
 def _sample_value(comparison: Comparison) -> str:

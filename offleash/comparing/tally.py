@@ -29,6 +29,7 @@ class AlignedTally:
     problems: pl.DataFrame  # PROBLEMS, in the order of the tally's rows
     own: tuple[pl.DataFrame, ...]  # for each run: own id, problem
     notes: tuple[Note, ...]
+    subsets: tuple[Note, ...] = ()  # on runs whose `head_PR` is that of a random subset: rules other than `seen` use it
 
 
 def tally(
@@ -39,7 +40,7 @@ def tally(
     Args:
         runs: what is compared, in order; problems are matched across all of them.
         at: k; None: the largest that every problem has in every run.
-        seed: of the random samples that stand in for the first k of bare counts.
+        seed: of the random samples that stand in for the first k of bare counts (`head_PR`); no test uses them.
         tables: `verdict_table` of each run, where the caller needs it too; None: they are made here.
 
     Returns:
@@ -77,11 +78,11 @@ def tally(
         until_R=np.array([run.budget.until for run in runs], dtype=np.int64),
         ordered_R=np.array([run.verdicts is not None for run in runs]),
     )
-    head_PR, more = _count_first_k(runs, matched, full, column["rows"], column["last"], seed)
+    head_PR, subsets = _count_first_k(runs, matched, full, column["rows"], column["last"], seed)
     kept = replace(full, head_PR=head_PR).rows(keep_P)
     # as a list: to convert an array, polars imports numpy.ma, a thirtieth of the time that comparing counts takes
     problems = matched.problems.filter(keep_P.tolist())
-    return AlignedTally(kept, problems, matched.own, tuple(notes + more))
+    return AlignedTally(kept, problems, matched.own, tuple(notes), tuple(subsets))
 
 
 def verdict_table(run: Run, *columns: str) -> pl.DataFrame | None:
@@ -291,8 +292,8 @@ def _count_first_k(
 ) -> tuple[np.ndarray, list[Note]]:
     """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size.
 
-    Exact tests need whole numbers of successes among equally many samples, so a subset has to be chosen: the first in
-    index order, which nobody could have selected after seeing the verdicts.
+    Rules other than `seen` need whole numbers of successes among equally many samples, so a subset has to be chosen:
+    the first in index order, which nobody could have selected after seeing the verdicts. Tests use all samples instead.
     """
     head, notes, columns = full.head, [], []
     for r, run in enumerate(runs):
@@ -301,7 +302,9 @@ def _count_first_k(
             columns.append(correct_P)
             continue
         if run.verdicts is None:
-            notes.append(Note(f"{run.name}: the order of its samples is unknown; tests use a random subset of {head}"))
+            notes.append(
+                Note(f"{run.name}: the order of its samples is unknown, so this rule uses {head} at random (--seed)")
+            )
             columns.append(_hits_in_random(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
             continue
         contiguous = bool((rows_PR[:, r] == drawn_P).all() and (last_PR[:, r] + 1 == drawn_P).all())

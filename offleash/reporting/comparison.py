@@ -13,11 +13,20 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.comparing.captions import MEANING
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import Finding, headline
 from offleash.comparing.next_steps import NextStep
-from offleash.comparing.sentences import details, input_warnings, result_warnings
+from offleash.comparing.sentences import (
+    absence,
+    details,
+    input_warnings,
+    listed_from_text,
+    result_warnings,
+    runs_are_text,
+    single_training,
+)
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.json import Json, encode
@@ -65,6 +74,9 @@ def document(
         # several comparisons repeat the notes on their first run
         whole["notes"] = encode(dict.fromkeys(note for comparison in comparisons for note in comparison.notes).keys())
         whole["warnings"] = encode(input_warnings(*comparisons))
+    several = several_runs_of(comparisons)
+    whole["runs_are"] = None if several is None else {"value": several.value.value, "guessed": several.guessed}
+    whole["single_training"] = single_training(several)
     if union is not None:
         whole["union"] = union_section(union)
     if verified:
@@ -90,7 +102,10 @@ COLOURS = {
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
     """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
     if len(comparisons) > 1:
-        console.print(_checkpoint_table(comparisons, together))
+        console.print(_run_table(comparisons, together))
+        several = several_runs_of(comparisons)
+        assert several is not None, "there are several"
+        console.print(Text(runs_are_text(several), style="dim"))
     console.print(_comparison_table(comparisons))
 
 
@@ -140,20 +155,23 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
 
 def _cells(comparison: Comparison) -> Table:
     """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
-    change, null = comparison.change, comparison.evidence.null
+    change, null, at_k = comparison.change, comparison.evidence.null, comparison.evidence.at_k
     table = Table(box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("")
     for name in ("P kept", "E gained", "S lost", "O neither"):
         table.add_column(name, justify="right")
     table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
-    evidence = comparison.evidence
-    # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
-    if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
+    evidence, unchanged = comparison.evidence, "unchanged model, resampled"
+    # tests use all samples, of which there are more than the k of the table when budgets differ
+    if evidence.basis != ALL_SAMPLES and evidence.E is not None and evidence.S is not None:
+        if at_k is not None:
+            table.add_row(unchanged, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", "")
         table.add_row(f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
-        table.add_row("unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        table.add_row(unchanged, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
-        table.add_row("p (a rate rose / fell)", "", _p_text(null.p_E), _p_text(null.p_S), "")
+        p = evidence.adjusted_p
+        table.add_row("p (a rate rose / fell)", "", _p_text(p["E"]), _p_text(p["S"]), "")
     if comparison.guessing.without is not None:
         table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
     return table
@@ -246,8 +264,10 @@ def _evidence(comparison: Comparison) -> RenderableType:
                 f"Evidence for the {total} {what}: 1 success for {by.weak}, 2-4 for {by.middle}, 5 or more for "
                 f"{by.strong}."
             )
-    if evidence.smallest_certain_loss is not None:
-        lines.append(f"A single loss is significant if it rests on {evidence.smallest_certain_loss} or more successes.")
+    if words := listed_from_text(evidence):
+        lines.append(words)
+    if evidence.E and (words := absence(comparison)):  # without any gain it is part of the finding
+        lines.append(words)
     # the gain is cross-fitted; a split is recommended only if its interval excludes 0
     best = comparison.portfolio
     if best is not None and best.best is not None and best.k > 1:
@@ -264,8 +284,8 @@ def _evidence(comparison: Comparison) -> RenderableType:
     return Text("\n".join(lines))
 
 
-def _checkpoint_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
-    """Checkpoints in a table, one row each, and what all of them reach together."""
+def _run_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
+    """Several runs in a table, one row each, and what checkpoints reach together."""
     k = comparisons[0].change.k
     table = Table(
         box=box.SIMPLE_HEAD,

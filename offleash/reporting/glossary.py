@@ -59,7 +59,7 @@ GLOSSARY: dict[str, str] = {
     "unchanged model, resampled": "The number of losses and gains expected under the exchange null.",
     "significant": "On a list of single problems with a false discovery rate (FDR) of 5%: on average at most 5% of the "
     "list are false discoveries (Benjamini-Hochberg over all problems).",
-    "at least N beyond chance": "With 95% confidence, at least N of the losses (or gains) are not chance; it does "
+    "at least N beyond chance": "Jointly with 95% confidence, at least N losses (or gains) are not chance; it does "
     "not say which ones; see the lists of significant problems.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "
     "successes fall in one given run with probability about 2^-c.",

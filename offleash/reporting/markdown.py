@@ -11,10 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import headline
-from offleash.comparing.sentences import details, warnings
+from offleash.comparing.sentences import (
+    absence,
+    details,
+    listed_from_text,
+    runs_are_text,
+    single_training,
+    warnings,
+)
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
@@ -50,7 +58,11 @@ def markdown(comparisons: Sequence[Comparison], union: Union | None = None, comm
     if len(comparisons) > 1:
         parts.append(_checkpoints(comparisons, union))
     # sentences are built with placeholder names: a real name could hold Markdown that escaping a whole sentence breaks
-    cautions = _escape_sentences(comparison, warnings(_with_placeholder_names(comparison)))
+    cautions = _escape_sentences(
+        comparison,
+        [*warnings(_with_placeholder_names(comparison)), single_training(several_runs_of(comparisons)) or ""],
+    )
+    cautions = [caution for caution in cautions if caution]
     if cautions:
         parts.append("### Caveats\n\n" + "\n".join(f"- {warning}" for warning in cautions))
     parts.append(f"Made with offleash {__version__}." if not command else f"Made with offleash {__version__}:")
@@ -85,12 +97,16 @@ def _support(comparison: Comparison) -> str:
     """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
     rows = [["observed", *map(amount, cells(comparison.change))]]
-    # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
-    if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
+    # tests use all samples, of which there are more than the k of the table when budgets differ
+    unchanged, at_k = "unchanged model, resampled", evidence.at_k
+    if evidence.basis != ALL_SAMPLES and evidence.E is not None and evidence.S is not None:
+        if at_k is not None:
+            rows.append([unchanged, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", ""])
         rows.append([f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), ""])
     if null is not None:
-        rows.append(["unchanged model, resampled", "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
-        rows.append(["p (some rate rose, some rate fell)", "", p_value(null.p_E), p_value(null.p_S), ""])
+        rows.append([unchanged, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
+        p = evidence.adjusted_p
+        rows.append(["p (some rate rose, some rate fell)", "", p_value(p["E"]), p_value(p["S"]), ""])
     if without is not None:
         # guess-support is defined for the rule seen, whatever rule the rest of the table uses
         other = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
@@ -172,26 +188,22 @@ def _significant(comparison: Comparison) -> str:
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
         parts.append(f"### {label} (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
+    more = listed_from_text(evidence)
+    if evidence.E and (words := absence(_with_placeholder_names(comparison))):
+        more = f"{more} {_escape_sentences(comparison, [words])[0]}".strip()
     if parts:
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, more] if more else parts)
     # an empty list must not read as "nothing changed" where nothing could be tested
     if evidence.losses_at_least is None:
         why = evidence.bound_reason or evidence.null_reason or "it is not defined for this rule"
         return f"No list of significant losses and gains: {why}."
-    least = evidence.smallest_certain_loss
-    threshold_sentence = (
-        f" A single loss is significant if it rests on {least} or more successes." if least is not None else ""
-    )
-    return f"No single loss or gain is significant (FDR 5%).{threshold_sentence}"
+    return f"No single loss or gain is significant (FDR 5%). {more}".strip()
 
 
 def _success_counts(comparison: Comparison, row: int) -> str:
-    """The counts behind one loss or gain, before and after."""
-    tally, k = comparison.tally, comparison.change.k
-    if (tally.until_R > 0).any():  # a run that stopped early has no first k samples to count in
-        sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
-    else:
-        sides = [f"{tally.head_PR[row, r]:,} of {k:,}" for r in (BEFORE, AFTER)]
+    """The counts behind one loss or gain, before and after: all samples, as they were tested."""
+    tally = comparison.tally
+    sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
     return f"{sides[0]} samples correct before, {sides[1]} after"
 
 
@@ -217,7 +229,7 @@ def _benchmarks(comparison: Comparison) -> str:
 
 
 def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
-    """One row per checkpoint, and what all of them reach together."""
+    """One row per run, what the runs are, and what checkpoints reach together."""
     k = comparisons[0].change.k
     budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
     pass_columns = [f"pass@{budget:,}" for budget in budgets]
@@ -245,7 +257,11 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
             if cells_of_union is not None:
                 label = f"union of {union.checkpoints}, {k:,} samples {samples}{rule}"
                 rows.append([label, "", "", *map(amount, cells_of_union)])
-    return f"### Each compared with {code(comparisons[0].change.before)}\n\n" + _table(header, rows)
+    several = several_runs_of(comparisons)
+    assert several is not None, "there are several"
+    title = f"### Each compared with {code(comparisons[0].change.before)}"
+    corrected = f"Bounds hold for all {len(comparisons)} runs together (95% confidence)."
+    return f"{title}\n\n{prose(runs_are_text(several), {})} {corrected}\n\n{_table(header, rows)}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: tuple[int, ...] = (0,)) -> str:

@@ -26,11 +26,11 @@ def notebook_html(result: object) -> str:
 @notebook_html.register
 def _(result: Comparison) -> str:
     """A comparison: finding, table, what an unchanged model would show, and warnings."""
-    null, rates = result.evidence.null, chance_rates(result)
+    at_k, rates = result.evidence.at_k, chance_rates(result)
     chance: list[str] = []
     # the label takes the cell of P: the exchange null gives expectations for gains and losses only
-    if null is not None and rates:
-        counts = ["unchanged model, resampled", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
+    if at_k is not None and rates:
+        counts = ["unchanged model, resampled", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", ""]
         chance = counts + [f"{rates[name]:.3f}" if name in rates else "" for name in METRICS]
     return _change(result.change, finding(result), chance, warnings(result))
 

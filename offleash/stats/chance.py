@@ -56,7 +56,9 @@ class Retest:
     extrapolated: bool  # True: pass@2k is forecast (Good-Toulmin), since only k were drawn
 
 
-def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> Float:
+def lost_by_exchange(
+    drawn_P2: Integer, correct_P2: Integer, least: int | Integer = 1, most: int | Integer = 0
+) -> Float:
     """Chance of each problem to be lost, P(S_i), when both runs have the same rate and its successes are exchangeable.
 
     Given C successes in all, those of the run before are Hypergeometric(n_b + n_r, C, n_b): the unknown rate cancels,
@@ -65,8 +67,8 @@ def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, mos
     Args:
         drawn_P2: samples of each problem in the run before and the run after.
         correct_P2: correct ones among them.
-        least: successes from which a problem is reached; 1 for the rule `seen`.
-        most: successes up to which it is not reached; 0 for `seen`.
+        least: successes of the run before from which it reaches a problem; 1 for the rule `seen`.
+        most: successes of the run after up to which it does not; 0 for `seen`. Both may differ by problem.
 
     Returns:
         The chance of each problem; 0 where it was never solved, since such a problem cannot be lost.
@@ -78,22 +80,25 @@ def lost_by_exchange(drawn_P2: Integer, correct_P2: Integer, least: int = 1, mos
     # Invariant: the total C of a problem is fixed, and only its division between the runs is random. Unequal numbers of
     # samples are exact as they stand: thinning would throw successes away.
     total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
-    if (least, most) == (1, 0):
+    if np.all(np.equal(least, 1)) and np.all(np.equal(most, 0)):
         return np.where(total_P >= 1, np.exp(log_miss(drawn_P, drawn_P2[:, AFTER], total_P)), 0.0)
     enough_P = np.maximum(least, total_P - most)
     return hypergeometric_at_least(enough_P, drawn_P, total_P, drawn_P2[:, BEFORE])
 
 
-def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: int = 0) -> ExchangeNull:
+def exchange_null(
+    drawn_P2: Integer, correct_P2: Integer, least: int | Integer = 1, most: int | Integer = 0
+) -> ExchangeNull:
     """Exact Poisson-binomial tails of the numbers of E and S problems under exchange.
 
-    A problem is in with at least `least` successes and out with at most `most`; `seen` is 1 and 0.
+    A problem is in with at least `least` successes and out with at most `most`; `seen` is 1 and 0. The runs may have
+    different numbers of samples: E and S are then those seen at each run's own n, and so are their expectations.
 
     Args:
         drawn_P2: samples of each problem in the run before and the run after.
         correct_P2: correct ones among them.
-        least: successes from which a problem is reached; 1 for the rule `seen`.
-        most: successes up to which it is not reached; 0 for `seen`.
+        least: successes from which a problem is reached: one number, or one per problem and run.
+        most: successes up to which it is not reached, in the same form.
 
     Returns:
         Expected E and S of an unchanged model, and how surprising the observed ones are.
@@ -105,9 +110,12 @@ def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: 
         >>> round(null.expected_S, 4), round(null.p_S, 4)
         (0.5008, 0.0004)
     """
-    lost_P = lost_by_exchange(drawn_P2, correct_P2, least, most)
-    gained_P = lost_by_exchange(drawn_P2[:, ::-1], correct_P2[:, ::-1], least, most)
-    inside, outside = correct_P2 >= least, correct_P2 <= most
+    least_P2, most_P2 = (
+        np.broadcast_to(np.asarray(bound, dtype=np.int64), correct_P2.shape) for bound in (least, most)
+    )
+    lost_P = lost_by_exchange(drawn_P2, correct_P2, least_P2[:, BEFORE], most_P2[:, AFTER])
+    gained_P = lost_by_exchange(drawn_P2[:, ::-1], correct_P2[:, ::-1], least_P2[:, AFTER], most_P2[:, BEFORE])
+    inside, outside = correct_P2 >= least_P2, correct_P2 <= most_P2
     S = int((inside[:, BEFORE] & outside[:, AFTER]).sum())
     E = int((outside[:, BEFORE] & inside[:, AFTER]).sum())
     # problems are independent but have different chances: their number is Poisson-binomial, not binomial. It is
@@ -115,6 +123,39 @@ def exchange_null(drawn_P2: Integer, correct_P2: Integer, least: int = 1, most: 
     p_S, mid_p_S = upper_tail(lost_P, S)
     p_E, mid_p_E = upper_tail(gained_P, E)
     return ExchangeNull(float(gained_P.sum()), float(lost_P.sum()), p_E, p_S, mid_p_E, mid_p_S)
+
+
+@dataclass(frozen=True)
+class ExchangeAtK:
+    """What an unchanged model would show at k samples of each run: the expectation that belongs to a table at k."""
+
+    changed: float  # expected E, and expected S: with k samples of each run they are equal
+    either: float  # problems that at least one of the runs would reach
+
+
+def exchange_at_k(drawn_P2: Integer, correct_P2: Integer, k: int) -> ExchangeAtK:
+    """Expected E and S of an unchanged model at k samples of each run, from all samples of both.
+
+    Under exchange the samples of both runs are one pool of n_b + n_r with C correct. Of two sets of k drawn from it
+    without replacement, the one misses and the other does not with chance miss(k) - miss(2k). At n_b = n_r = k this is
+    the expectation of `exchange_null`.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after, at least k of each.
+        correct_P2: correct ones among them.
+        k: the budget of the table.
+
+    Returns:
+        Both expectations, summed over problems.
+
+    Example:
+        >>> expected = exchange_at_k(np.array([[8, 8], [8, 4]]), np.array([[3, 0], [1, 0]]), 4)
+        >>> round(expected.changed, 4), round(expected.either, 4)
+        (0.6262, 1.5667)
+    """
+    total_P, drawn_P = correct_P2.sum(axis=1), drawn_P2.sum(axis=1)
+    miss_P, miss_both_P = (np.exp(log_miss(drawn_P, total_P, samples)) for samples in (k, 2 * k))
+    return ExchangeAtK(float((miss_P - miss_both_P).sum()), float((1 - miss_both_P).sum()))
 
 
 def mcnemar(E: int, S: int) -> float:

@@ -1,15 +1,19 @@
 """Which losses and gains are significant: a lower bound on their number, lists of problems, and robustness.
 
+Several runs after the first are several looks: bounds share one error (`joint_confidence`), lists are made over all
+problems of all runs (`joint_lists`). What a study could have shown is in stats/power.py.
+
 Built on the null distributions of stats/chance.py; comparing/evidence.py applies it to two runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offleash.data.tally import Tally
-from offleash.stats.binomials import Float, Integer, binomial_at_least, hypergeometric_at_most, log_miss
+from offleash.stats.binomials import Float, Integer, hypergeometric_at_most, log_miss
 from offleash.stats.chance import benjamini_hochberg, holm, lost_by_exchange, upper_tail
 from offleash.stats.support_classes import AFTER, BEFORE
 
@@ -30,8 +34,18 @@ class Strength:
 
 
 @dataclass(frozen=True)
+class ProblemTests:
+    """One-sided p-values of every problem of two runs, one vector per kind of change; 1 where it was not seen."""
+
+    lost_P: Float
+    gained_P: Float
+    fallen_P: Float
+    risen_P: Float
+
+
+@dataclass(frozen=True)
 class Lists:
-    """Problems (rows of the tally) whose change survives Benjamini-Hochberg over all problems."""
+    """Problems (rows of the tally) whose change survives Benjamini-Hochberg over all problems of all runs."""
 
     lost: Integer
     gained: Integer
@@ -39,8 +53,27 @@ class Lists:
     risen: Integer
 
 
+def joint_confidence(bounds: int) -> float:
+    """The confidence of each of several bounds that hold together with 95% confidence (Bonferroni).
+
+    Losses and gains are two bounds; with R runs after the first there are 2 R of them, and the statement that is
+    printed is about all. Nothing is assumed of their dependence: the runs share the samples of the first.
+
+    Args:
+        bounds: how many bounds are printed together.
+
+    Returns:
+        The confidence of each.
+
+    Example:
+        >>> joint_confidence(2), round(joint_confidence(40), 6)
+        (0.975, 0.99875)
+    """
+    return 1 - (1 - CONFIDENCE) / max(bounds, 1)
+
+
 def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
-    """Real losses, at least this many with the given confidence: the larger of a bound by count and one by problem.
+    """Losses beyond chance, at least this many: the larger of a bound by count and one by problem.
 
     By count: without the m most significant S problems, the number of S left is one that an unchanged model could show.
     By problem: Holm over all problems. Each bound takes half of the error, so their maximum keeps the confidence.
@@ -64,7 +97,7 @@ def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = 
 
 
 def gains_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
-    """Real gains, at least this many with the given confidence.
+    """Gains beyond chance, at least this many with the given confidence.
 
     Args:
         drawn_P2: samples of each problem in the run before and the run after.
@@ -145,6 +178,24 @@ def fall_p(drawn_P2: Integer, correct_P2: Integer) -> Float:
     return np.where(correct_P2[:, AFTER] >= 1, tail_P, 1.0)
 
 
+def problem_tests(drawn_P2: Integer, correct_P2: Integer) -> ProblemTests:
+    """p-values of every problem for a loss, a gain, a fall and a rise of its rate.
+
+    Args:
+        drawn_P2: samples of each problem in the run before and the run after; the numbers may differ.
+        correct_P2: correct ones among them.
+
+    Returns:
+        Four vectors of p-values.
+
+    Example:
+        >>> problem_tests(np.full((2, 2), 16), np.array([[9, 0], [0, 1]])).gained_P
+        array([1. , 0.5])
+    """
+    swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
+    return ProblemTests(loss_p(drawn_P2, correct_P2), loss_p(*swapped), fall_p(drawn_P2, correct_P2), fall_p(*swapped))
+
+
 def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = FDR) -> Lists:
     """Lost, gained, fallen and risen problems at a false discovery rate, each list over all problems.
 
@@ -162,9 +213,53 @@ def lists(drawn_P2: Integer, correct_P2: Integer, rate: float = FDR) -> Lists:
         >>> lists(drawn_P2, correct_P2).lost
         array([0])
     """
-    swapped = drawn_P2[:, ::-1], correct_P2[:, ::-1]
-    tests = loss_p(drawn_P2, correct_P2), loss_p(*swapped), fall_p(drawn_P2, correct_P2), fall_p(*swapped)
-    return Lists(*(discoveries(p_P, rate) for p_P in tests))
+    return joint_lists([problem_tests(drawn_P2, correct_P2)], rate)[0]
+
+
+def joint_lists(tests: Sequence[ProblemTests], rate: float = FDR) -> list[Lists]:
+    """The lists of several runs against one, each kind of change corrected over all problems of all runs.
+
+    With one list per run, each at 5%, twenty runs that changed nothing would show a loss in every other study.
+
+    Args:
+        tests: p-values of each run against the first.
+        rate: the false discovery rate of all lists of one kind together.
+
+    Returns:
+        The lists of each run.
+
+    Example:
+        >>> alone = problem_tests(np.full((2, 2), 16), np.array([[6, 0], [3, 3]]))
+        >>> joint_lists([alone])[0].lost, joint_lists([alone] * 2 + [problem_tests(*np.full((2, 50, 2), 16))])[0].lost
+        (array([0]), array([], dtype=int64))
+    """
+    by_kind = []
+    for kind in ("lost_P", "gained_P", "fallen_P", "risen_P"):
+        p_R = [getattr(tests_of_run, kind) for tests_of_run in tests]
+        adjusted_R = np.split(benjamini_hochberg(np.concatenate(p_R)), np.cumsum([len(p_P) for p_P in p_R])[:-1])
+        by_kind.append([_listed(p_P, q_P, rate) for p_P, q_P in zip(p_R, adjusted_R, strict=True)])
+    return [Lists(*rows) for rows in zip(*by_kind, strict=True)]
+
+
+def list_level(p_P: Float, rate: float = FDR) -> float:
+    """The p-value up to which Benjamini-Hochberg lists a problem, given all p-values of the list.
+
+    With R problems listed it is R rate/N; with none, the level at which a first one would be listed, rate/N. Every
+    listed p is at most this, and every other one above it.
+
+    Args:
+        p_P: all p-values that the list was made from, of all problems and runs.
+        rate: the false discovery rate.
+
+    Returns:
+        The level.
+
+    Example:
+        >>> round(list_level(np.array([0.2, 0.001, 0.01, 1.0])), 4)
+        0.025
+    """
+    listed = int((benjamini_hochberg(p_P) <= rate * TIE_FACTOR).sum())
+    return max(listed, 1) * rate / max(len(p_P), 1)
 
 
 def discoveries(p_P: Float, rate: float = FDR) -> Integer:
@@ -181,12 +276,17 @@ def discoveries(p_P: Float, rate: float = FDR) -> Integer:
         >>> discoveries(np.array([0.2, 0.001, 0.01]))
         array([1, 2])
     """
-    rows = np.flatnonzero(benjamini_hochberg(p_P) <= rate * TIE_FACTOR)
+    return _listed(p_P, benjamini_hochberg(p_P), rate)
+
+
+def _listed(p_P: Float, adjusted_P: Float, rate: float) -> Integer:
+    """Rows whose adjusted p-value is at most the rate, smallest p first."""
+    rows = np.flatnonzero(adjusted_P <= rate * TIE_FACTOR)
     return rows[np.argsort(p_P[rows], kind="stable")]
 
 
 def holm_rejections(p_P: Float, alpha: float = 1 - CONFIDENCE) -> int:
-    """How many problems are significant after Holm: all of them are real, with confidence 1-alpha.
+    """How many problems are significant after Holm: with confidence 1-alpha none of them is a false alarm.
 
     Args:
         p_P: p-values.
@@ -243,7 +343,7 @@ def _bound_by_count(drawn_P2: Integer, correct_P2: Integer, alpha: float) -> int
     return low
 
 
-# How the table could mislead: split-half confirmation, verifier errors, undecided samples, and power.
+# How the table could mislead: split-half confirmation, verifier errors and undecided samples.
 
 
 @dataclass(frozen=True)
@@ -332,44 +432,6 @@ def undecided_bounds(tally: Tally) -> tuple[Tally, Tally]:
     drawn_PR = tally.drawn_PR + tally.unverified_PR
     right_PR = tally.correct_PR + tally.failed_PR + tally.unverified_PR
     return replace(tally, drawn_PR=drawn_PR), replace(tally, drawn_PR=drawn_PR, correct_PR=right_PR)
-
-
-def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | None:
-    """Successes before, against none after, that survive Bonferroni over the problems; None when k is too small.
-
-    Args:
-        k: samples of each run.
-        problems: how many are tested.
-        alpha: the error over all of them.
-
-    Returns:
-        The number of successes.
-
-    Example:
-        >>> smallest_certain_loss(256, 30), smallest_certain_loss(256, 500)
-        (10, 14)
-    """
-    hits = np.arange(1, k + 1)
-    significant = np.flatnonzero(log_miss(2 * k, k, hits) <= np.log(alpha / max(problems, 1)))
-    return int(hits[significant[0]]) if significant.size else None
-
-
-def chance_of_detection(rate: Float, k: int, least: int) -> Float:
-    """Chance that a problem of each rate, if lost, shows the successes before that make its loss certain.
-
-    Args:
-        rate: the rate of the run before.
-        k: samples of each problem.
-        least: successes that make a loss significant (`smallest_certain_loss`).
-
-    Returns:
-        A chance for each rate.
-
-    Example:
-        >>> chance_of_detection(np.array([0.01, 0.1]), 256, 10).round(4)
-        array([3.000e-04, 9.999e-01])
-    """
-    return binomial_at_least(least, k, rate)
 
 
 def _confirmed(drawn_P2: Integer, correct_P2: Integer) -> Confirmation:

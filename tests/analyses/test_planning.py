@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offleash.analyses.planning import budget_plan, stopped_cost
-from offleash.stats.significance import smallest_certain_loss
+from offleash.stats.power import successes_needed
 
 
 def cost_by_enumeration(p: float, k: int, until: int) -> float:
@@ -34,7 +34,7 @@ def test_a_plan_settles_more_at_more_cost() -> None:
     rng = np.random.default_rng(0)
     correct = rng.binomial(32, rng.beta(0.3, 1, 60))
     plan = budget_plan(np.full(60, 32), correct, np.array([4, 32, 256, 2048]), until=5)
-    assert plan.min_successes_K.tolist() == [5, *(smallest_certain_loss(k, 60) for k in (32, 256, 2048))]
+    assert plan.min_successes_K.tolist() == [5, *(successes_needed(k, k, 60) for k in (32, 256, 2048))]
     assert plan.chance_PK.sum(axis=0)[0] == 0  # four samples can make no loss certain
     assert (np.diff(plan.chance_PK.sum(axis=0)) > 0).all()
     assert plan.samples_K.tolist() == [240, 1920, 15_360, 122_880]

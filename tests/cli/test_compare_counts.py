@@ -59,7 +59,7 @@ def test_a_budget_below_n_gives_thinned_tables_that_add_up(tmp_path: Path) -> No
     assert support["k"] == 64
     assert support["P"] + support["E"] + support["S"] + support["O"] == pytest.approx(200)
     assert (support["P"] + support["S"]) / 200 == pytest.approx(document["pass_at_k"]["before"]["64"])
-    assert document["chance"]["basis"] == "64 random samples of each problem"
+    assert document["chance"]["basis"] == "all samples (n = 1,024 before, 1,024 after)"
 
 
 def test_different_budgets_are_cut_to_the_smaller_and_said(tmp_path: Path) -> None:

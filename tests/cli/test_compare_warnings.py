@@ -49,7 +49,7 @@ def test_a_greedy_pair_prints_no_chance_figure(decoding: dict[str, object], tmp_
     result = offleash("compare", base, rl, "--json").json
     chance = result["chance"]
     assert [result["support"][cell] for cell in "PESO"] == [10, 15, 10, 5]
-    numbers = ("expected_E", "expected_S", "p_E", "p_S", "losses_at_least", "gains_at_least", "smallest_certain_loss")
+    numbers = ("expected_E", "expected_S", "p_E", "p_S", "losses_at_least", "gains_at_least", "successes_needed")
     assert all(chance[name] is None for name in numbers)
     assert set(chance["retest"].values()) == {None}
     assert chance["mcnemar_p"] == pytest.approx(0.4244, abs=1e-4)  # of 25 changed problems 10 were lost: about problems

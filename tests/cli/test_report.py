@@ -118,7 +118,8 @@ def test_a_smaller_k_is_explained_beside_the_tiles_and_in_the_table(pair: tuple[
     assert "averages over all subsets of k of them" in page
     about = json.loads(page.partition('id="about">')[2].partition("</script>")[0])
     assert about["k"] == 4
-    assert about["problems"]["first"][0][:4] == [4, 4, 0, 0]
+    assert "use all samples of each run" in page
+    assert about["problems"]["drawn"][0] > 4
 
 
 def test_dropping_unread_samples_keeps_the_texts_of_the_others(pair: tuple[Path, Path], tmp_path: Path) -> None:
@@ -134,7 +135,9 @@ def test_compare_refuses_a_page_of_another_ending(tmp_path: Path) -> None:
 
 def test_checkpoints_per_answer_have_no_pass_at_k_and_no_union(pair: tuple[Path, Path], tmp_path: Path) -> None:
     later = make_run(tmp_path / "later", "E")
-    done = offleash("report", *pair, later, "--per", "answer", "-o", tmp_path / "r.html", *FEW)
+    done = offleash(
+        "report", *pair, later, "--runs-are", "checkpoints", "--per", "answer", "-o", tmp_path / "r.html", *FEW
+    )
     assert done.code == 0, done.err
     table = (tmp_path / "r.html").read_text(encoding="utf-8").partition("steps-title")[2].partition("</table>")[0]
     assert "union of 2" not in table

@@ -137,7 +137,7 @@ def training(folder: Path, **asked: object) -> FigureInput:
     """A base and two checkpoints of 30 problems and 64 samples."""
     before, after = spread(30, 64)
     files = [write_counts(folder / f"{step}.csv", correct, 64) for step, correct in enumerate((before, after, before))]
-    return compared(*(f"run{step}={file}" for step, file in enumerate(files)), **asked)
+    return compared(*(f"step{step}={file}" for step, file in enumerate(files)), **asked)
 
 
 def values(of: Figure, kind: str) -> list[float]:
@@ -177,6 +177,6 @@ def test_checkpoints_per_solution_have_no_pass_at_k_and_no_union(tmp_path: Path)
     whole, found = drawn("checkpoints", plain), drawn("checkpoints", subject(steps, plain.union))
     assert (len(whole.facets), len(found.facets)) == (2, 1)
     assert "Union of all" in whole.caption
-    assert found.caption.startswith("Each checkpoint compared with run0: support retention rate (SRR)")
+    assert found.caption.startswith("Each checkpoint compared with step0: support retention rate (SRR)")
     assert "pass@" not in found.caption
     assert "Union of all" not in found.caption

@@ -106,7 +106,7 @@ def test_names_from_logs_are_data_and_never_part_of_an_expression(tmp_path: Path
     parts = [f"{HOSTILE} {p % 3}" for p in range(30)]
     for step, correct in enumerate((before, after, after)):
         steps.append(write_counts(tmp_path / f"{step}.csv", correct, 16, parts))
-    told = compared(*(f"run{step}={file}" for step, file in enumerate(steps)))
+    told = compared(*(f"step{step}={file}" for step, file in enumerate(steps)))
     renamed = [
         replace(
             one,

@@ -12,11 +12,10 @@ from scipy import stats
 
 from offleash.data.tally import tally_of_counts
 from offleash.stats.change import support_change
+from offleash.stats.power import chance_of_detection, successes_needed
 from offleash.stats.significance import (
-    chance_of_detection,
     confirmation,
     reached_by_error,
-    smallest_certain_loss,
     tipping_rate,
     undecided_bounds,
 )
@@ -85,14 +84,14 @@ def test_one_false_positive_in_ten_thousand_puts_half_the_impossible_into_suppor
 @pytest.mark.parametrize(("problems", "least"), [(30, 10), (100, 11), (500, 14)])
 @pytest.mark.parametrize("k", [2048, 8192])
 def test_the_smallest_loss_a_study_could_have_seen(problems: int, least: int, k: int) -> None:
-    assert smallest_certain_loss(k, problems) == least
+    assert successes_needed(k, k, problems) == least
     assert comb(k, least) / comb(2 * k, least) <= 0.05 / problems < comb(k, least - 1) / comb(2 * k, least - 1)
 
 
 def test_with_few_samples_no_loss_could_have_been_seen() -> None:
-    assert smallest_certain_loss(4, 30) is None
-    assert smallest_certain_loss(8, 30) == 7  # C(8,7)/C(16,7) = .0007
-    assert smallest_certain_loss(0, 30) is None
+    assert successes_needed(4, 4, 30) is None
+    assert successes_needed(8, 8, 30) == 7  # C(8,7)/C(16,7) = .0007
+    assert successes_needed(0, 0, 30) is None
 
 
 def test_the_chance_of_detection_is_a_binomial_tail() -> None:

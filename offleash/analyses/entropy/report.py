@@ -102,7 +102,7 @@ def _directions_section(entropies: Entropies, r: int, square: Square) -> Json:
         "same": square.level,
         "tokens": square.token,
         "answers": square.answer,
-        "reading": reading(square),
+        "reading": reading(square, has_collapsed(entropies, r)),
         "words": directions_text(entropies, r),
     }
 
@@ -164,22 +164,31 @@ INTERPRETATIONS: dict[tuple[Direction, Direction], str] = {
     (
         Direction.DOWN,
         Direction.DOWN,
-    ): "both fell (collapse): tokens are more certain and answers less diverse",
+    ): "both fell: tokens are more certain and answers less diverse",
     (
         Direction.UP,
         Direction.UP,
-    ): "both rose (exploration): tokens are less certain and answers more diverse",
+    ): "both rose: tokens are less certain and answers more diverse",
     (
         Direction.DOWN,
         Direction.UP,
     ): "token entropy fell while answer entropy rose: tokens are more certain, yet they lead to more distinct answers",
 }
+COLLAPSE_SHARE = 0.25  # of the entropy before: a smaller fall is a fall, however significant, and no collapse
+COLLAPSED = f"both fell by more than {COLLAPSE_SHARE:.0%}, a collapse: tokens are more certain and answers less diverse"
 PARTS = ("first tenth", "tenths 2 to 9", "last tenth")  # places that together are all tokens: one has the maximum
 DIRECTION_VERBS = {Direction.UP: "rose", Direction.DOWN: "fell"}
 
 
-def reading(square: Square) -> str:
-    """What the cell of the 2x2 that the means are in says, or why none can be named."""
+def reading(square: Square, collapsed: bool = False) -> str:
+    """What the cell of the 2x2 that the means are in says, or why none can be named.
+
+    Args:
+        square: the 2x2 of one run against the first.
+        collapsed: both entropies fell by more than a quarter (`has_collapsed`).
+    """
+    if collapsed:
+        return COLLAPSED
     if (square.token, square.answer) in INTERPRETATIONS:
         return INTERPRETATIONS[square.token, square.answer]
     unresolved = [
@@ -188,6 +197,15 @@ def reading(square: Square) -> str:
         if direction not in DIRECTION_VERBS
     ]
     return f"not resolved: {' and '.join(unresolved)}; draw more problems or samples"
+
+
+def has_collapsed(entropies: Entropies, r: int) -> bool:
+    """Whether the whole interval of both differences of run r shows a fall by more than a quarter."""
+    for name in (TOKEN, EQUAL):
+        means = entropies.measures[name].average
+        if not means.difference_interval_R[r].high < -COLLAPSE_SHARE * means.value_R[0]:  # False for NaN too
+            return False
+    return True
 
 
 def directions_text(entropies: Entropies, r: int) -> str:
@@ -201,7 +219,7 @@ def directions_text(entropies: Entropies, r: int) -> str:
         f"token entropy {_change_text(token, r)} nats{notes[0]}, "
         f"answer entropy {_change_text(answer, r)} nats{notes[1]}"
     )
-    meaning = reading(square)
+    meaning = reading(square, has_collapsed(entropies, r))
     return f"{entropies.runs[r]} against {entropies.runs[0]}: {changes}. {meaning[0].upper()}{meaning[1:]}."
 
 

@@ -67,7 +67,9 @@ class CrossSupportRow:
     bound_95: float  # .05 x estimate; 95% holds for a problem before it is selected by its outcome
     chance_within_k: float  # at least this chance that k more samples of the other solve it
     reading: Reach
-    reading_is_certain: bool  # it follows from the certain bound alone
+    reading_rests_on: (
+        str | None
+    )  # `certain_bound` where that alone gives the reading, else `estimate`; None: no reading
     other_drawn: int  # all samples of the other, which are more than k where k was chosen smaller
     other_successes: int
 
@@ -165,7 +167,7 @@ def _unknown_probabilities(run_models: tuple[RunModel, RunModel]) -> str:
 
 def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int) -> list[CrossSupportRow]:
     """The rows of a class: the other's chance from the correct samples of the finder, run r."""
-    tally, tally_row_P = detail.tally, np.flatnonzero(detail.class_P == cell)
+    tally, tally_row_P = detail.tally, np.flatnonzero(detail.class_k_P == cell)
     if not tally_row_P.size:
         return []
     row_numbers = pl.DataFrame({"tally_row": tally_row_P.astype(np.int64), "row": np.arange(tally_row_P.size)})
@@ -201,12 +203,19 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
             bound_95=float(mass.low_P[row]),
             chance_within_k=float(chance_P[row]),
             reading=readings[row],
-            reading_is_certain=readings[row] is certain_reach[row],
+            reading_rests_on=_rests_on(readings[row], certain_reach[row]),
             other_drawn=int(tally.drawn_PR[tally_row, 1 - r]),
             other_successes=int(tally.correct_PR[tally_row, 1 - r]),
         )
         for row, tally_row in enumerate(tally_row_P)
     ]
+
+
+def _rests_on(reading: Reach, by_bound: Reach) -> str | None:
+    """What a reading rests on; None where nothing can be said, which no bound shows."""
+    if reading is Reach.OPEN:
+        return None
+    return "certain_bound" if reading is by_bound else "estimate"
 
 
 def _usable_samples(
@@ -411,9 +420,9 @@ def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Di
     gap_P = problem_means(rows["gap"].to_numpy(), tally_row_S, problems)
     length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), tally_row_S, problems)
     known_P = np.isfinite(gap_P)
-    kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_P == cell)).any())]
+    kinds = [ALL, *(cell for cell in CELLS if (known_P & (detail.class_k_P == cell)).any())]
     # One column per class, and a last one whose denominator is tokens: all share the same resampled problems.
-    in_class_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_P == kind) for kind in kinds], axis=1)
+    in_class_PQ = np.stack([known_P if kind == ALL else known_P & (detail.class_k_P == kind) for kind in kinds], axis=1)
     numerator_PQ = np.concatenate([np.where(in_class_PQ, gap_P[:, None], 0.0), gap_P[:, None]], axis=1)
     denominator_PQ = np.concatenate([in_class_PQ.astype(np.float64), np.where(known_P, length_P, 0.0)[:, None]], axis=1)
     question = detail.comparison.question

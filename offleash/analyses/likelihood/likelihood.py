@@ -96,7 +96,7 @@ class Likelihood:
     @property
     def classes(self) -> dict[str, int]:
         """How many problems are of each class among the first k samples."""
-        return {cell: int((self.detail.class_P == cell).sum()) for cell in CELLS}
+        return {cell: int((self.detail.class_k_P == cell).sum()) for cell in CELLS}
 
 
 def likelihood(
@@ -145,7 +145,7 @@ def likelihood(
     if request.scoring:
         progress("counting missing scores")
         estimate = estimate_scoring(
-            select_samples(comparison, problems.class_P.tolist(), run_models, request.first), run_models, wanted
+            select_samples(comparison, problems.class_k_P.tolist(), run_models, request.first), run_models, wanted
         )
         known = check_models(estimate, run_models)
         announce(estimate)

@@ -133,7 +133,7 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
     if not part.height:
         return []
     tally_row_T, problems = part["tally_row"].to_numpy(), len(detail.tally)
-    cell_T = detail.class_P[tally_row_T]
+    cell_T = detail.class_k_P[tally_row_T]
     cells = [cell for cell in CELLS if (cell_T == cell).any()]
     code_T = np.searchsorted(np.array(sorted(cells)), cell_T) if cells else np.zeros(len(cell_T), np.int64)
     known_T = np.isin(cell_T, cells)
@@ -193,7 +193,7 @@ def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
     gap = {side: (both[side] - both[f"{side}_wrong"]).to_numpy() for side in ("before", "after")}
     # three columns per kind: the gap under each model, and its change; all kinds are resampled together
     value_DQ = np.stack([gap["before"], gap["after"], gap["after"] - gap["before"]], axis=1)
-    cell_D = detail.class_P[tally_row_D]
+    cell_D = detail.class_k_P[tally_row_D]
     kinds = ["all", *(cell for cell in CELLS if (cell_D == cell).any())]
     numerator_PQ, denominator_PQ = np.zeros((problems, 3 * len(kinds))), np.zeros((problems, 3 * len(kinds)))
     for number, kind in enumerate(kinds):
@@ -279,7 +279,7 @@ def models_with_selected_scores(spreads: list[Spread]) -> list[tuple[str, str]]:
 
 def _known(detail: ProblemDetail, r: int) -> pl.DataFrame:
     """The problems of a comparison by this run's own ids, with their classes."""
-    classes = pl.DataFrame({"name": detail.problems["problem"], "cls": detail.class_P.tolist()})
+    classes = pl.DataFrame({"name": detail.problems["problem"], "cls": detail.class_k_P.tolist()})
     own = detail.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
     return own.join(classes, on="name").select("problem", "cls")
 

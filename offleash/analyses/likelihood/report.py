@@ -246,7 +246,7 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
 
 def _basis(rows: Sequence[CrossSupportRow]) -> str:
     """How many readings are certain, that is follow from a lower bound alone, and how many rest on estimates."""
-    certain_count = sum(row.reading_is_certain for row in rows)
+    certain_count = sum(row.reading_rests_on == "certain_bound" for row in rows)
     if certain_count == len(rows):
         return "certain"
     by = "estimated from several correct samples, at 95% before problems were selected by outcome"

@@ -121,7 +121,7 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetai
 
     Only there: texts are the bulk of a run, and nothing else needs them.
     """
-    crossed = np.flatnonzero(np.isin(detail.class_P, ["E", "S"]))
+    crossed = np.flatnonzero(np.isin(detail.class_k_P, ["E", "S"]))
     keys = frame.filter(pl.col("correct") & pl.col("tally_row").is_in(crossed)).select(KEY)
     here = samples.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
     texts = here.select(*KEY, pl.col("text").fill_null("").hash(seed=0)).join(keys.lazy(), on=KEY, how="semi")

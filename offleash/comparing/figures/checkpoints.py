@@ -1,11 +1,17 @@
-"""Several checkpoints of one training run: what each reaches (pass@1, pass@k), keeps (SRR) and gains (NDR)."""
+"""Several runs against the first: what each reaches (pass@1, pass@k), keeps (SRR) and gains (NDR).
+
+Checkpoints of one training are joined by lines; seeds and methods have no order, so they are points.
+"""
 
 import altair as alt
 import numpy as np
 
 from offleash.comparing.captions import METRIC_WORDS, basis, names
+from offleash.comparing.checkpoints import SeveralRuns
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
+from offleash.comparing.question import RunsAre
+from offleash.comparing.sentences import runs_are_text
 from offleash.data.tally import Per
 from offleash.render.figure import (
     METRIC_DASHES,
@@ -28,6 +34,11 @@ from offleash.render.numbers import share, short_names, whole
 from offleash.stats.support_classes import Rule
 
 TITLE = "How does support change over training?"
+TITLES = {
+    RunsAre.CHECKPOINTS: TITLE,
+    RunsAre.SEEDS: "How does support change from seed to seed?",
+    RunsAre.METHODS: "How does support change from method to method?",
+}
 PASS_COLOURS, PASS_DASHES, PASS_SHAPES = ["#5b7db1", "#9b5de5"], [[5, 3], [1, 0]], ["circle", "square"]
 SHARE_REACHED = "share reached"  # by another rule than `seen`, where it is not pass@k
 RATIOS = ("SRR", "NDR")  # what is kept of the base, and what is new
@@ -40,12 +51,15 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | MissingFig
         return MissingFigure(
             "checkpoints", TITLE, "there is only one run after the first; pass several checkpoints in order"
         )
+    several = subject.several
+    assert several is not None, "there are several runs after the first"
     labels = short_names(
         [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
     )
-    kinds, ratios = _measures(steps), _ratios(steps, labels, look)
-    facets = (_reach(steps, labels, kinds, look), ratios) if kinds else (ratios,)
-    return Figure("checkpoints", TITLE, *_caption_and_alt(subject, kinds), facets)
+    trend = several.value is RunsAre.CHECKPOINTS
+    kinds, ratios = _measures(steps), _ratios(steps, labels, look, trend)
+    facets = (_reach(steps, labels, kinds, look, trend), ratios) if kinds else (ratios,)
+    return Figure("checkpoints", TITLES[several.value], *_caption_and_alt(subject, several, kinds), facets)
 
 
 def _measures(steps: tuple[Comparison, ...]) -> list[str]:
@@ -60,8 +74,10 @@ def _measures(steps: tuple[Comparison, ...]) -> list[str]:
     return ["pass@1", f"pass@{change.k}" if known else SHARE_REACHED]
 
 
-def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat) -> Chart:
-    """What the base and each checkpoint reach."""
+def _reach(
+    steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat, trend: bool
+) -> Chart:
+    """What the base and each run after it reach."""
     sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
     rows = [
         _row(labels[position], position, kind, *_value(comparison, side, kind, budget))
@@ -69,7 +85,7 @@ def _reach(steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], l
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
     title = "share of problems" if SHARE_REACHED in kinds else "pass@k"
-    return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look)
+    return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look, trend)
 
 
 def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
@@ -84,8 +100,8 @@ def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[f
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
 
 
-def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat) -> Chart:
-    """SRR and NDR of each checkpoint; the base, compared with itself, has none."""
+def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat, trend: bool) -> Chart:
+    """SRR and NDR of each run; the base, compared with itself, has none."""
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
         _row(
@@ -100,7 +116,7 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
         for position, comparison in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
-    return _facet(rows, labels, kinds, style, "ratio", look)
+    return _facet(rows, labels, kinds, style, "ratio", look, trend)
 
 
 def _row(label: str, position: int, kind: str, value: float, low: float, high: float) -> Row:
@@ -116,8 +132,9 @@ def _facet(
     style: tuple[list[str], list[list[int]], list[str]],
     title: str,
     look: FigureFormat,
+    trend: bool,
 ) -> Chart:
-    """Lines over the checkpoints with intervals; `style` has colours, dashes and shapes by kind."""
+    """Points with intervals, joined by lines where they are a trend; `style` has colours, dashes and shapes by kind."""
     several = legend(kinds, look)
     colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
     wide = sum(map(len, labels)) > (30 if look.paper else 60)
@@ -131,15 +148,17 @@ def _facet(
     tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
     points_with_tooltips = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
-    return with_size(layered(*lines(rows, "kind", traces, x, y), bars, points_with_tooltips), look)
+    joined = lines(rows, "kind", traces, x, y) if trend else ()
+    return with_size(layered(*joined, bars, points_with_tooltips), look)
 
 
-def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, several: SeveralRuns, kinds: list[str]) -> tuple[str, str]:
     """Caption and alternative text."""
+    singular = several.value.value.removesuffix("s")
     steps, union, (before, _) = subject.comparisons, subject.union, names(subject.comparison)
-    ratios = f"checkpoint compared with {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
+    ratios = f"{singular} compared with {before}: {METRIC_WORDS['SRR']}; {METRIC_WORDS['NDR']}"
     if kinds:
-        order = f"for {before} and each checkpoint in the order given"
+        order = f"for {before} and each {singular} in the order given"
         read = f"First plot: {_first_plot_text(steps, kinds)}, {order}. Second plot, each {ratios}"
     else:
         read = f"Each {ratios}"
@@ -151,8 +170,8 @@ def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     mislead = "All points share the same problems and the same base, so their errors are correlated."
     values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
-    caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {basis(steps[-1])}"
-    return caption, f"{len(steps)} checkpoints compared with {before}. {ratios_text}."
+    caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {runs_are_text(several)} {basis(steps[-1])}"
+    return caption, f"{len(steps)} {several.value.value} compared with {before}. {ratios_text}."
 
 
 def _first_plot_text(steps: tuple[Comparison, ...], kinds: list[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from offleash.comparing.captions import basis, names
 from offleash.comparing.compare import Comparison
-from offleash.comparing.evidence import GREEDY
+from offleash.comparing.evidence import GREEDY, samples_text
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.data.tally import Per
 from offleash.render.figure import (
@@ -68,8 +68,7 @@ def _missing_reason(comparison: Comparison) -> str | None:
 def _rows(comparison: Comparison, cell: str) -> list[Row]:
     """Bins of a class: how many are significant, how many may be chance, and how many an unchanged model would show."""
     side, other = (BEFORE, AFTER) if cell == "S" else (AFTER, BEFORE)
-    correct_P2 = comparison.tally.head_PR[:, [side, other]]
-    drawn_P2 = np.full_like(correct_P2, comparison.change.k)
+    correct_P2, drawn_P2 = comparison.tally.correct_PR[:, [side, other]], comparison.tally.drawn_PR[:, [side, other]]
     chance_P, total_P = lost_by_exchange(drawn_P2, correct_P2), correct_P2.sum(axis=1)
     # S and E differ only in which run is `side`: both are a success there and none in the other run
     seen_P = (correct_P2[:, 0] > 0) & (correct_P2[:, 1] == 0)
@@ -160,7 +159,9 @@ def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tupl
     """Caption and alternative text."""
     (before, after), null, evidence = names(comparison), comparison.evidence.null, comparison.evidence
     read = (
-        f"Problems that only one of the runs solved, by its number of successes in {comparison.change.k:,} samples: "
+        f"Problems that only one of the runs solved, by its number of successes in all of its samples "
+        f"({samples_text(comparison.tally, BEFORE)} per problem from {before}, "
+        f"{samples_text(comparison.tally, AFTER)} from {after}): "
         f"lost problems were solved by {before} and never by {after}, gained ones the other way round"
     )
     significant = "Solid bars: significant losses or gains, of which at most 5% are expected to be false discoveries"
@@ -172,9 +173,9 @@ def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tupl
     if evidence.losses_at_least is not None:
         bound = (
             f" At least {evidence.losses_at_least} of the losses and {evidence.gains_at_least} of the gains are "
-            "beyond chance (95% confidence)."
+            "beyond chance (joint 95% confidence)."
             if evidence.losses_at_least or evidence.gains_at_least
-            else " None of them is beyond chance (95% confidence)."
+            else " None of them is beyond chance (joint 95% confidence)."
         )
     mislead = "A bar above its diamond does not say which of its problems changed."
     caption = f"{read}. {significant}. {chance}.{bound} {mislead} {basis(comparison)}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import SeveralRuns, Union, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import ProblemDetail
@@ -48,6 +48,11 @@ class FigureInput:
     union: Union | None  # what all checkpoints together reach; None for one comparison
     detail: ProblemDetail
     flips: Flips | None = None  # classes that depend on how samples are judged; None: not computed
+
+    @property
+    def several(self) -> SeveralRuns | None:
+        """What several runs after the first are; None for one."""
+        return several_runs_of(self.comparisons)
 
     @property
     def comparison(self) -> Comparison:

@@ -233,7 +233,8 @@ def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
             "medians here; of many problems some lie outside by chance alone"
         )
     mislead = "Dots are jittered. A rate of 0 means that no correct sample was drawn, not that there is none"
-    caption = f"{read}. Classes: {CELLS}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
+    classes = f"Classes, from all samples of each run: {CELLS}"
+    caption = f"{read}. {classes}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
     class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
     rose = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
     fell = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())

@@ -61,12 +61,8 @@ function cell(key, row) {
 
 const beginning = (text) => (text.length > 140 ? `${text.slice(0, 139)}…` : text);
 
-// Correct samples of a run; where more than k were drawn, also among the first k, which decide the class.
-function counts(row, run) {
-  const all = `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`;
-  const first = problems.first ? problems.first[run][row] : -1;
-  return first >= 0 ? `${number(first)} of ${number(about.k)} (${all} in total)` : all;
-}
+// Correct samples of a run, of all it has of the problem: these decide the class.
+const counts = (row, run) => `${number(problems.correct[run][row])} of ${number(drawnOf(row, run))}`;
 
 function addRows() {
   const body = document.querySelector("#table tbody");

@@ -20,7 +20,7 @@ from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.headline import headline
 from offleash.comparing.next_steps import NextStep
-from offleash.comparing.sentences import details, finding, warnings
+from offleash.comparing.sentences import absence, details, finding, runs_are_text, single_training, warnings
 from offleash.data.run import Run
 from offleash.data.tally import Per
 from offleash.progress import Progress, silent
@@ -158,8 +158,8 @@ def averaging_note(comparison: Comparison) -> str:
         return ""
     return (
         f"Some problems have more than k = {k:,} samples. The numbers above are averages over all subsets of k of "
-        "them, so they need not be whole; the classes of single problems, in the figures and the table, use "
-        f"{'the first k samples' if tally.ordered_R.all() else 'k random samples'} and may add up differently."
+        "them, so they need not be whole; tests, and the classes of single problems in the figures and the table, use "
+        "all samples of each run and may add up differently."
     )
 
 
@@ -290,6 +290,9 @@ def _page(
         averaging_note=averaging_note(comparison),
         rates=rates(comparison),
         warnings=[*warnings(comparison), *([] if subject.flips is None else cautions(subject.flips))],
+        single_training=single_training(subject.several),
+        absence=absence(comparison) if comparison.evidence.E else "",  # without any gain it is part of the finding
+        runs_are=None if subject.several is None else runs_are_text(subject.several),
         passed_checks=passed_checks(comparison),
         verdict_table=verdict_table(comparison),
         entropy=entropy(subject),

@@ -131,9 +131,7 @@ def searchable_letters(problems: int) -> int:
 def table(detail: ProblemDetail, held: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
-    searched_characters, k = searchable_letters(problems.height), detail.comparison.change.k
-    # counts among the first k samples are added only where they differ from the counts of all samples
-    more = not ((tally.drawn_PR == k) | tally.stopped_PR).all()
+    searched_characters = searchable_letters(problems.height)
     benchmarks = [single_line(str(name), MAX_NAME_CHARACTERS) for name in tally.benchmark_P]
     return {
         "problem": [
@@ -145,7 +143,6 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
         "class": "".join(detail.class_P.tolist()),
         "correct": [tally.correct_PR[:, r].tolist() for r in range(2)],
         "drawn": [_constant_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
-        "first": [tally.head_PR[:, r].tolist() for r in range(2)] if more else None,
         "p": [_rounded(p) for p in detail.p_P.tolist()],
         "sure": [int(row) for row in detail.significant_P.nonzero()[0]],
         "held": sorted(held),

@@ -6,6 +6,7 @@ import numpy as np
 
 from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
 from offleash.comparing.compare import Comparison
+from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.sentences import chance_rates
 from offleash.render.figure import CLASS_NAMES
 from offleash.render.json import count
@@ -30,7 +31,7 @@ class Tile:
     exact: float | int | None
     meaning: str
     chance: str  # what resampling an unchanged model would give; empty for P and O
-    beyond_chance: str  # how many at least, with 95% confidence; empty for P and O
+    beyond_chance: str  # how many at least, with joint 95% confidence; empty for P and O
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,12 @@ class RateTile:
 def tiles(comparison: Comparison) -> list[Tile]:
     """P, E, S and O."""
     change, evidence = comparison.change, comparison.evidence
-    # the exchange null gives expectations for gains and losses only
+    # the exchange null gives expectations for gains and losses only: at k, as the tiles are
     expected = {} if evidence.null is None else {"E": evidence.null.expected_E, "S": evidence.null.expected_S}
+    if evidence.at_k is not None:
+        expected = dict.fromkeys(("E", "S"), evidence.at_k.changed)
+    elif evidence.basis != ALL_SAMPLES:
+        expected = {}
     at_least = {"E": evidence.gains_at_least, "S": evidence.losses_at_least}
     out = []
     for name in ("P", "E", "S", "O"):
@@ -65,7 +70,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
         chance = f"{expected[name]:.1f} expected for an unchanged model" if name in expected else ""
         least = at_least.get(name)
         beyond_chance = (
-            "" if least is None else f"{f'at least {least:,}' if least else 'none'} beyond chance (95% confidence)"
+            "" if least is None else f"{f'at least {least:,}' if least else 'none'} beyond chance (E and S jointly 95%)"
         )
         meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
         out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, beyond_chance))

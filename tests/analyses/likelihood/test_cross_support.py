@@ -85,7 +85,10 @@ def test_the_reading_says_what_the_bound_shows_and_never_new(told: Told) -> None
             Reach.MISSED if low > found.cross.epsilon else Reach.WITHIN if row.chance_within_k >= 0.05 else Reach.OPEN
         )
         assert row.reading is wanted
-        assert row.reading_is_certain or row.estimated
+        if row.reading is Reach.OPEN:
+            assert row.reading_rests_on is None  # no bound shows that nothing can be said
+        else:
+            assert row.reading_rests_on == "certain_bound" or row.estimated
         assert row.other_drawn == K
         assert row.other_successes > 0  # k is small here: all of the other's samples show it
     assert not any("new" in reading.value or "under" in reading.value for reading in Reach)
