@@ -22,7 +22,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
 from offleash.verifiers.readability import MODULE_KEY, readability_check
-from offleash.verifiers.sandbox.clock import ALONE
+from offleash.verifiers.sandbox.clock import RETRY_WALL_FACTOR
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.cache import Cache, key_of, problem_hash
@@ -166,10 +166,10 @@ class Judge:
                 yield number, judgement
         for number, first in starved:
             judgement, started = first, time.monotonic()
-            patience = min(ALONE, self.retry_seconds / verifier.seconds)
-            if patience >= 1:
+            wall_factor = min(RETRY_WALL_FACTOR, self.retry_seconds / verifier.seconds)
+            if wall_factor >= 1:
                 self.progress(f"{verifier.name}: {len(starved):,} that the machine was too busy for, tried once more")
-                ((_, judgement),) = self.pool.judge(verifier, [cases[number]], alone=patience)
+                ((_, judgement),) = self.pool.judge(verifier, [cases[number]], retry_wall_factor=wall_factor)
                 self.retry_seconds -= time.monotonic() - started
             self.starved += judgement.retry
             yield number, judgement

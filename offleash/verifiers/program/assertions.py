@@ -27,10 +27,10 @@ from typing import Any, NoReturn
 
 from offleash.verifiers.program.assembly import CONTEST_MODULES
 from offleash.verifiers.program.calls import describe
-from offleash.verifiers.program.plain import NotPlainError, decoded, encoded
-from offleash.verifiers.sandbox.messages import GarbledError, receive, send
+from offleash.verifiers.program.plain import NotPlainError, decode, encode
+from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send
 
-CALLS, ANSWERS = 3, 4  # descriptors to and from the program's process
+CALLS_FD, REPLIES_FD = 3, 4  # descriptors to and from the program's process
 Job = dict[str, Any]  # a message: see program.decide
 Names = dict[str, Any]
 
@@ -42,55 +42,55 @@ class CannotJudgeError(BaseException):
 def main(arguments: list[str]) -> None:
     """Read the job, hand the program to the other process, run the tests, write the result."""
     jobs, results = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
-        os.dup2(null, standard)
+        os.dup2(devnull, standard)
     job = receive(jobs)
     assert isinstance(job, dict)
     send(results, {"ready": True})
     try:
-        send(results, _result(job))
+        send(results, _run_tests(job))
     except BaseException as error:  # the program has passed in no case
         send(results, {"wrong": describe(error)})
 
 
-def _result(job: Job) -> dict[str, object]:
+def _run_tests(job: Job) -> dict[str, object]:
     """`{"passed": true}`, `{"wrong": reason}` or `{"failed": reason}`."""
     try:
-        tests = _check_code(job) if job["kind"] == "check" else _assert_code(job)
+        tests = _compile_check(job) if job["kind"] == "check" else _compile_assertions(job)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return {"failed": f"the problem's tests do not compile: {describe(error)}"}
-    gold = _Gold(str(job["gold"]))
-    wanted = [str(job["entry_point"])] if job["kind"] == "check" else _wanted(job, gold)
-    objects = bool(gold.classes & set(wanted))
-    program = _Program(objects, _calls_for_effect(job, wanted))
+    gold = _ReferenceProgram(str(job["gold"]))
+    program_names = [str(job["entry_point"])] if job["kind"] == "check" else _program_names(job, gold)
+    objects = bool(gold.classes & set(program_names))
+    program = _RemoteProgram(objects, _uses_side_effects(job, program_names))
     try:
-        names = _prompt_names(job) if job["kind"] == "check" else _gold_names(job, gold, wanted)
-        stand_ins = {
-            name: program.stand_in(name, name in gold.classes)
-            for name in wanted
+        names = _prompt_names(job) if job["kind"] == "check" else _reference_names(job, gold, program_names)
+        proxies = {
+            name: program.proxy(name, name in gold.classes)
+            for name in program_names
             if name not in names or job["kind"] == "check"
         }
         program.start({name: job[name] for name in ("kind", "answer", "prompt", "entry_point")})
-        names |= stand_ins
+        names |= proxies
         for code in tests:
             exec(code, names)
         if job["kind"] == "check":
-            names["check"](stand_ins[str(job["entry_point"])])
+            names["check"](proxies[str(job["entry_point"])])
     except CannotJudgeError as error:
         return {"failed": str(error)}
     except BaseException as error:
-        return {"wrong": _where(error)}
+        return {"wrong": _describe_failure(error)}
     if not program.called:
         return {"failed": "the problem's tests never call the program"}
     return {"passed": True}
 
 
-def _check_code(job: Job) -> list[CodeType]:
+def _compile_check(job: Job) -> list[CodeType]:
     return [compile(job["test"], "<test>", "exec", dont_inherit=True)]
 
 
-def _assert_code(job: Job) -> list[CodeType]:
+def _compile_assertions(job: Job) -> list[CodeType]:
     return [compile(test, "<test>", "exec", dont_inherit=True) for test in [job["setup"], *job["tests"]]]
 
 
@@ -104,10 +104,10 @@ def _prompt_names(job: Job) -> Names:
     return names
 
 
-def _gold_names(job: Job, gold: "_Gold", wanted: Iterable[str]) -> Names:
+def _reference_names(job: Job, gold: "_ReferenceProgram", program_names: Iterable[str]) -> Names:
     """What tests use of the reference program beside functions and classes: modules and constants."""
     names: Names = {"__name__": "tests"}
-    for name in wanted:
+    for name in program_names:
         if name in gold.imports:
             imported: Names = {}
             exec(gold.imports[name], imported)
@@ -121,7 +121,7 @@ def _gold_names(job: Job, gold: "_Gold", wanted: Iterable[str]) -> Names:
     return names
 
 
-def _wanted(job: Job, gold: "_Gold") -> list[str]:
+def _program_names(job: Job, gold: "_ReferenceProgram") -> list[str]:
     """The names that the tests use and neither they nor the builtins define.
 
     A reference program may be called like a builtin function (`sum`). Such a name is the program's only where the tests
@@ -129,7 +129,7 @@ def _wanted(job: Job, gold: "_Gold") -> list[str]:
     """
     used: set[str] = set()
     bound: set[str] = set()
-    for node in _nodes(job):
+    for node in _syntax_nodes(job):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -140,44 +140,44 @@ def _wanted(job: Job, gold: "_Gold") -> list[str]:
             bound.add(node.arg)
         elif isinstance(node, ast.ExceptHandler) and node.name:
             bound.add(node.name)
-    wanted = used - bound - set(vars(builtins)) - {"__name__"}
-    if not wanted - set(gold.imports) - set(CONTEST_MODULES):
-        wanted |= used & gold.functions & set(vars(builtins))
-    return sorted(wanted)
+    program_names = used - bound - set(vars(builtins)) - {"__name__"}
+    if not program_names - set(gold.imports) - set(CONTEST_MODULES):
+        program_names |= used & gold.functions & set(vars(builtins))
+    return sorted(program_names)
 
 
 def _is_module(job: Job, name: str) -> bool:
     """Whether the tests use a name only as in `math.floor`."""
-    nodes = _nodes(job)
-    owners = sum(isinstance(node, ast.Attribute) and _names(node.value, name) for node in nodes)
-    return owners == sum(_names(node, name) for node in nodes)
+    nodes = _syntax_nodes(job)
+    attribute_uses = sum(isinstance(node, ast.Attribute) and _is_name(node.value, name) for node in nodes)
+    return attribute_uses == sum(_is_name(node, name) for node in nodes)
 
 
-def _names(node: ast.AST, name: str) -> bool:
+def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _calls_for_effect(job: Job, wanted: Iterable[str]) -> bool:
+def _uses_side_effects(job: Job, program_names: Iterable[str]) -> bool:
     """Whether a test calls a function and drops the result, as in `put_in_order(x)`: then its arguments count.
 
     Otherwise they do not: a program could change the very list that its result is compared with.
     """
-    names = {*wanted, "candidate"}
+    names = {*program_names, "candidate"}
     return any(
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and isinstance(node.value.func, ast.Name)
         and node.value.func.id in names
-        for node in _nodes(job)
+        for node in _syntax_nodes(job)
     )
 
 
-def _nodes(job: Job) -> list[ast.AST]:
+def _syntax_nodes(job: Job) -> list[ast.AST]:
     texts = [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
     return [node for text in texts for node in ast.walk(ast.parse(text))]
 
 
-class _Gold:
+class _ReferenceProgram:
     """What a problem's reference program defines at its top level."""
 
     def __init__(self, source: str) -> None:
@@ -215,7 +215,7 @@ class _Gold:
             ) from None
 
 
-class _Program:
+class _RemoteProgram:
     """The program in its process, as the tests see it."""
 
     def __init__(self, objects: bool, in_place: bool) -> None:
@@ -225,12 +225,12 @@ class _Program:
     def start(self, job: Job) -> None:
         """Send the program; an error with its own message where it does not run."""
         with suppress(BrokenPipeError):
-            send(CALLS, job | {"objects": self._objects, "in_place": self._in_place})
+            send(CALLS_FD, job | {"objects": self._objects, "in_place": self._in_place})
         reply = self._reply("before its tests")
         if reply.get("ran") is not True:
             raise RuntimeError(str(reply.get("broken"))[:300])
 
-    def stand_in(self, name: str, is_class: bool = False) -> Callable[..., object]:
+    def proxy(self, name: str, is_class: bool = False) -> Callable[..., object]:
         """A function that has the program's function, or class, of that name called in the program's process.
 
         What a class makes is an object, also where the program made it a number: a test that expects `Pair(1, 2)` would
@@ -239,7 +239,7 @@ class _Program:
 
         def call_program(*arguments: object, **keywords: object) -> object:
             value = self.call({"name": name, "make": is_class}, arguments, keywords)
-            if is_class and not isinstance(value, ProgramObject):
+            if is_class and not isinstance(value, RemoteObject):
                 raise TypeError(f"{name} made something that is not an object")
             return value
 
@@ -248,34 +248,34 @@ class _Program:
     def call(self, target: Job, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
         """Call a function or an object of the program's."""
         self.called = True
-        request = {"arguments": self._encoded(list(arguments)), "keywords": self._encoded(keywords)}
-        reply = self._ask(target | request)
-        value = self._decoded(reply.get("value"))
+        request = {"arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
+        reply = self._request(target | request)
+        value = self._decode(reply.get("value"))
         if self._in_place and isinstance(changed := reply.get("arguments"), list):
             for old, new in zip(arguments, changed, strict=False):
-                _change(old, self._decoded(new))
+                _update_in_place(old, self._decode(new))
         return value
 
-    def get(self, number: int, name: str) -> object:
+    def get(self, object_id: int, name: str) -> object:
         """An attribute of one of its objects."""
-        return self._decoded(self._ask({"object": number, "get": name}).get("value"))
+        return self._decode(self._request({"object": object_id, "get": name}).get("value"))
 
-    def set(self, number: int, name: str, value: object) -> None:
+    def set(self, object_id: int, name: str, value: object) -> None:
         """Set an attribute of one of its objects."""
-        self._ask({"object": number, "set": name, "value": self._encoded(value)})
+        self._request({"object": object_id, "set": name, "value": self._encode(value)})
 
-    def _ask(self, message: Job) -> Job:
+    def _request(self, message: Job) -> Job:
         with suppress(BrokenPipeError):  # one that has ended has no reply
-            send(CALLS, message)
+            send(CALLS_FD, message)
         reply = self._reply("during its tests")
         if "raised" in reply:
-            raise _exception(str(reply["raised"]), str(reply.get("message")))
+            raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
         return reply
 
     def _reply(self, when: str) -> Job:
         try:
-            reply = receive(ANSWERS)
-        except GarbledError:
+            reply = receive(REPLIES_FD)
+        except MalformedMessageError:
             reply = {}
         if reply is None:
             raise RuntimeError(f"the program ended {when}")
@@ -283,71 +283,71 @@ class _Program:
             raise RuntimeError("the program sent an unreadable reply")
         return reply
 
-    def _encoded(self, value: object) -> object:
+    def _encode(self, value: object) -> object:
         try:
-            return encoded(value, self._number)
+            return encode(value, self._object_id)
         except NotPlainError as error:
             raise CannotJudgeError(f"a test gives the program {error}") from None
 
-    def _number(self, value: object) -> object:
-        if isinstance(value, ProgramObject):
-            return value._number
+    def _object_id(self, value: object) -> object:
+        if isinstance(value, RemoteObject):
+            return value._object_id
         raise NotPlainError(f"a value of type {type(value).__name__}, which is not plain")
 
-    def _decoded(self, value: object) -> object:
+    def _decode(self, value: object) -> object:
         try:
-            return decoded(value, self._object if self._objects else None)
+            return decode(value, self._object if self._objects else None)
         except Exception:
             raise TypeError("the program returned something that is not a plain value") from None
 
-    def _object(self, number: object) -> object:
-        if type(number) is not int:
+    def _object(self, object_id: object) -> object:
+        if type(object_id) is not int:
             raise ValueError("not a plain value")
-        return ProgramObject(self, number)
+        return RemoteObject(self, object_id)
 
 
-class ProgramObject:
+class RemoteObject:
     """An object of the program's, held by its number. Nothing that it says about itself counts but plain attributes."""
 
-    __slots__ = ("_number", "_program")
-    _number: int
-    _program: _Program
+    __slots__ = ("_object_id", "_program")
+    _object_id: int
+    _program: _RemoteProgram
 
-    def __init__(self, program: _Program, number: int) -> None:
+    def __init__(self, program: _RemoteProgram, object_id: int) -> None:
         object.__setattr__(self, "_program", program)
-        object.__setattr__(self, "_number", number)
+        object.__setattr__(self, "_object_id", object_id)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._program.get(self._number, name)
+        return self._program.get(self._object_id, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._program.set(self._number, name, value)
+        self._program.set(self._object_id, name, value)
 
     def __call__(self, *arguments: object, **keywords: object) -> object:
-        return self._program.call({"object": self._number}, arguments, keywords)
+        return self._program.call({"object": self._object_id}, arguments, keywords)
 
     def __eq__(self, other: object) -> bool:
         if other is self:
             return True
-        if isinstance(other, ProgramObject):
-            self._refuse()
+        if isinstance(other, RemoteObject):
+            self._cannot_judge()
         return False
 
     __hash__ = object.__hash__
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _cannot_judge(self, *_: object) -> NoReturn:
         raise CannotJudgeError("a test relies on how the program compares, orders, counts or prints its own objects")
 
     def __bool__(self) -> bool:
         raise TypeError("the program returned an object where a plain value is wanted")
 
-    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _refuse
-    __str__ = __repr__ = __format__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
+    __str__ = __repr__ = __format__ = _cannot_judge
 
 
-def _change(old: object, new: object) -> None:
+def _update_in_place(old: object, new: object) -> None:
     """Arguments that a function changed in place are changed for the test as well."""
     if type(old) is list and type(new) is list:
         old[:] = new
@@ -356,7 +356,7 @@ def _change(old: object, new: object) -> None:
         old.update(new)
 
 
-def _exception(name: str, message: str) -> BaseException:
+def _rebuild_exception(name: str, message: str) -> BaseException:
     """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt."""
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
@@ -367,7 +367,7 @@ def _exception(name: str, message: str) -> BaseException:
     return RuntimeError(message)
 
 
-def _where(error: BaseException) -> str:
+def _describe_failure(error: BaseException) -> str:
     """What failed, with the line of the test."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
     suffix = f" (line {lines[-1].lineno} of the test)" if lines else ""

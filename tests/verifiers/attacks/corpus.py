@@ -180,7 +180,7 @@ ANYWHERE: dict[str, str] = {
     + "def f(*_):\n    for o in everything():\n        if type(o) is dict and 'passed' in o: o['passed'] = True\n"
     "        if type(o) is dict and 'wrong' in o: o['passed'] = o.pop('wrong')\n    return []",
     "replaces the code of functions": FRAMES + "def g(*a, **k): return None\ndef f(*_):\n    for o in everything():\n"
-    "        if inspect.isfunction(o) and '_result' in o.__name__:\n            o.__code__ = g.__code__\n    return []",
+    "        if inspect.isfunction(o) and '_run_tests' in o.__name__:\n            o.__code__ = g.__code__\n    return []",
     "walks a traceback": "import sys\ndef f(*_):\n    try: 1 / 0\n    except ZeroDivisionError:\n"
     "        tb = sys.exc_info()[2]\n        frame = tb.tb_frame.f_back\n"
     "        while frame:\n            frame.f_globals['passed'] = True\n"
@@ -213,11 +213,11 @@ ANYWHERE: dict[str, str] = {
     "patches math and numbers": "import math\nmath.isclose = lambda *a, **k: True\nmath.fabs = lambda x: 0\ndef f(*_): return 0",
     "patches the judge's own modules": "import sys\nfor name, m in list(sys.modules.items()):\n"
     "    if 'offleash' in name:\n        for key, v in list(vars(m).items()):\n"
-    "            if callable(v) and key not in ('encoded', 'send', 'packed', 'receive'): setattr(m, key, lambda *a, **k: True)\n"
+    "            if callable(v) and key not in ('encode', 'send', 'pack_message', 'receive'): setattr(m, key, lambda *a, **k: True)\n"
     "def f(*_): return []",
     "replaces what encodes its answers": "import sys\nfor name, m in list(sys.modules.items()):\n"
-    "    if name.endswith('plain'): m.encoded = lambda *a, **k: {{'passed': True, 'value': True}}\n"
-    "    if name.endswith('calls'): m.encoded = lambda *a, **k: {{'passed': True}}\ndef f(*_): return []",
+    "    if name.endswith('plain'): m.encode = lambda *a, **k: {{'passed': True, 'value': True}}\n"
+    "    if name.endswith('calls'): m.encode = lambda *a, **k: {{'passed': True}}\ndef f(*_): return []",
     "replaces sys.modules": "import sys\nclass M:\n    def __getattr__(s, n): return lambda *a, **k: True\n"
     "for name in ('math', 'json', 'numpy', 'tests', 'offleash', 'unittest'): sys.modules[name] = M()\ndef f(*_): return []",
     "installs an import hook": "import sys\nclass H:\n    def find_spec(s, *a): raise SystemExit(0)\n"

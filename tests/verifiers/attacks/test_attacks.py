@@ -26,15 +26,16 @@ SHORT = [
 ] + [f"{name} ({('asserts', 'argument', 'plus')[place % 3]})" for place, name in enumerate(ANYWHERE)]
 
 pytestmark = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 
 
-def only(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge by this route to isolation."""
-    if why := run.refusal(route):
-        pytest.skip(f"{route} is not to be had here: {why}")
-    monkeypatch.setattr(run, "refusal", lambda other: "" if other == route else "not in this test")
+def only(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge by this isolation backend."""
+    if why := run.unavailable_reason(backend):
+        pytest.skip(f"{backend} is not to be had here: {why}")
+    monkeypatch.setattr(run, "unavailable_reason", lambda other: "" if other == backend else "not in this test")
 
 
 def files_outside() -> set[Path]:
@@ -75,11 +76,11 @@ def test_no_attack_is_correct(part: int, harmless: None) -> None:
 
 @pytest.mark.attacks
 @pytest.mark.parametrize("part", range(8))
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
 def test_no_attack_on_any_problem_is_correct(
-    route: str, part: int, harmless: None, monkeypatch: pytest.MonkeyPatch
+    backend: str, part: int, harmless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(route, monkeypatch)
+    only(backend, monkeypatch)
     assert not forged(judged(list(ATTACKS)[part::8]))
 
 
@@ -98,11 +99,11 @@ SOLVED = {
 }
 
 
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
-def test_right_programs_for_the_attacked_problems_are_correct(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_right_programs_for_the_attacked_problems_are_correct(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.verifiers.attacks.corpus import GOLDS, PROBLEMS
 
-    only(route, monkeypatch)
+    only(backend, monkeypatch)
     cases = [Case(program, GOLDS.get(name), details=PROBLEMS[name]) for name, program in SOLVED.items()]
     cases += [Case(f"def f(x): return {value}", details=details) for value, details in RIGHT_FOR_BUILTINS]
     with Pool(2) as pool:
@@ -168,9 +169,11 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
-def test_a_program_leaves_nothing_for_the_next_one(route: str, harmless: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    only(route, monkeypatch)
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_a_program_leaves_nothing_for_the_next_one(
+    backend: str, harmless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(backend, monkeypatch)
     details: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f(0) == 0"]}
     probe: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f(0) == [], f(0)"]}
     cases = [Case(POISON, details=details), Case(PROBE, details=probe)] * 2
