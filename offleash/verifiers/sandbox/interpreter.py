@@ -11,13 +11,22 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from offleash.verifiers.sandbox.isolation import TMPFS_SIZE_SINCE, bubblewrap_version
 
-# Backends in which root's command stays root outside, because nobody cannot read its Python.
-BACKENDS_AS_OWNER: set[str] = set()
+
+@dataclass(frozen=True)
+class BackendVariant:
+    """How a backend works on this machine: what unavailable_reason has found by trying."""
+
+    as_owner: bool = False  # root's command stays root outside, because nobody cannot read its Python
+    starts_python: bool = False  # bwrap starts a supervisor of its own: its namespaces cannot be joined
+
+
+VARIANTS: dict[str, BackendVariant] = {}  # of each backend that was tried
 LINUX = sys.platform == "linux"
 # The real file, not the link of a virtual environment: links may lead outside of what a sandbox holds.
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
@@ -93,7 +102,7 @@ def specification(backend: str, command: Sequence[str], limits: dict[str, object
         "environment": environment(),
         "binds": binds,
         "links": links,
-        "as_owner": backend in BACKENDS_AS_OWNER,
+        "as_owner": VARIANTS.get(backend, BackendVariant()).as_owner,
         "folder": tempfile.gettempdir() if backend == "trusted" else "",
     }
     if backend == "bwrap":
@@ -103,6 +112,7 @@ def specification(backend: str, command: Sequence[str], limits: dict[str, object
             "bwrap": installed[0],
             "has_tmpfs_size": installed[1] >= TMPFS_SIZE_SINCE,
             "supervisor": light_python_command("offleash.verifiers.sandbox.supervisor"),
+            "starts_python": VARIANTS.get(backend, BackendVariant()).starts_python,
         }
     return json.dumps(spec)
 

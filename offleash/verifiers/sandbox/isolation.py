@@ -210,8 +210,13 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+WAITING_PROGRAMS = ("/usr/bin/cat", "/bin/cat")  # what bwrap starts where its namespaces are joined
+INFO_FD = 3  # where bwrap says which process it started
+JOINED = {"mnt": NEWNS, "net": NEWNET, "ipc": NEWIPC, "uts": NEWUTS, "cgroup": NEWCGROUP}
+
+
 def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool) -> list[str]:
-    """The command line of bwrap, which builds the same as `build_root` and starts the supervisor in it.
+    """The command line of bwrap, which builds the same as `build_root`, and starts the supervisor or `cat` in it.
 
     In a user namespace that the launcher made, the supervisor starts as its root and becomes nobody by itself: for that
     it keeps the two capabilities to change users, and no other.
@@ -219,13 +224,12 @@ def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool)
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
-    supervisor: list[str] = spec["supervisor"]  # type: ignore[assignment]
     command = [str(spec["bwrap"]), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent", "--as-pid-1", "--new-session"]
     command += ["--cap-drop", "ALL"]
-    if already_in_user_namespace:
+    if already_in_user_namespace and spec["starts_python"]:
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    else:
+    elif not already_in_user_namespace:
         command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
     if spec["has_tmpfs_size"]:
         command += ["--size", str(limits["disk"])]
@@ -240,5 +244,48 @@ def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool)
     for link, to in links.items():
         command += ["--symlink", to, link]
     command += ["--proc", "/proc", "--remount-ro", "/", "--chdir", "/tmp"]
-    inside = {key: spec[key] for key in ("backend", "limits", "command", "environment")}
-    return [*command, "--", *supervisor, json.dumps(inside)]
+    if spec["starts_python"]:
+        supervisor: list[str] = spec["supervisor"]  # type: ignore[assignment]
+        inside = {key: spec[key] for key in ("backend", "limits", "command", "environment")}
+        return [*command, "--", *supervisor, json.dumps(inside)]
+    waiting = next((path for path in WAITING_PROGRAMS if os.path.exists(path)), WAITING_PROGRAMS[0])  # noqa: PTH110
+    return [*command, "--info-fd", str(INFO_FD), "--", waiting]
+
+
+class JoinedSandbox:
+    """The namespaces that bwrap has built around a process which does nothing but wait, joined by one of ours.
+
+    bwrap can only start programs, and another Python with its imports costs ten times what the sandbox costs. A fork of
+    the launcher that enters the same namespaces is isolated alike, and has all that it needs in memory. Its process
+    namespace is its own, so that it is process 1; whoever enters a user namespace made for it has the right to do so.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Open the namespaces of a process, as long as it is there."""
+        self._user = _open_namespace(pid, "user")
+        self._others = {flag: _open_namespace(pid, name) for name, flag in JOINED.items()}
+        self._root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
+
+    def enter_user_namespace(self) -> None:
+        """Enter its user namespace, and make a process namespace for the children."""
+        if os.fstat(self._user).st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116
+            _call("setns", self._user, NEWUSER)
+            with contextlib.suppress(OSError):
+                Path("/proc/sys/user/max_user_namespaces").write_text("0")
+        _unshare(NEWPID)
+
+    def enter(self) -> None:
+        """Enter the other namespaces, as the first process of its own, and see its own processes in /proc."""
+        for flag, fd in self._others.items():
+            _call("setns", fd, flag)
+        os.fchdir(self._root)
+        # old versions of bwrap change the root of their process, not of the namespace
+        root, seen = os.fstat(self._root), os.stat("/")  # noqa: PTH116
+        if (root.st_dev, root.st_ino) != (seen.st_dev, seen.st_ino):
+            os.chroot(".")
+        os.chdir("/")
+        _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+
+
+def _open_namespace(pid: int, name: str) -> int:
+    return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)

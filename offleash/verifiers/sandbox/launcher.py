@@ -22,7 +22,13 @@ import struct
 import sys
 from importlib import import_module
 
-from offleash.verifiers.sandbox.isolation import bubblewrap_command, build_root, enter_user_namespace
+from offleash.verifiers.sandbox.isolation import (
+    INFO_FD,
+    JoinedSandbox,
+    bubblewrap_command,
+    build_root,
+    enter_user_namespace,
+)
 from offleash.verifiers.sandbox.limits import (
     NO_NEW_PRIVILEGES,
     PDEATHSIG,
@@ -84,7 +90,7 @@ def _run(spec: dict[str, object], fds: list[int]) -> None:
         if spec["backend"] == "namespaces":
             child = _in_namespaces(spec, fds[:2])
         elif spec["backend"] == "bwrap":
-            child = _in_bubblewrap(spec, fds[:2])
+            child = _in_bubblewrap(spec, fds[:2], len(command_fds))
         else:
             import shutil
             import tempfile
@@ -118,22 +124,58 @@ def _in_namespaces(spec: dict[str, object], own_fds: list[int]) -> int:
     return child
 
 
-def _in_bubblewrap(spec: dict[str, object], own_fds: list[int]) -> int:
-    """Have bwrap build the isolation; it starts the supervisor, also as process 1."""
+def _in_bubblewrap(spec: dict[str, object], own_fds: list[int], command_fds: int) -> int:
+    """Have bwrap build the isolation; the child joins it, also as process 1, or is a supervisor that bwrap starts."""
     has_nobody = False
     if os.geteuid() == 0 and not spec["as_owner"]:
         # root is not bound in its number of processes: a namespace that also knows nobody lets the command be nobody
         has_nobody = enter_user_namespace(new_pid_namespace=False)
+    command = bubblewrap_command(spec, has_nobody)
+    if spec["starts_python"]:
+        child = os.fork()
+        if child == 0:
+            _enter_child(own_fds)
+            _execute(command, spec)
+        return child
+    stdin, waiting = os.pipe()  # `cat` waits for its input to end, and says by its output that the sandbox is built
+    built, stdout = os.pipe()
+    info, info_write = os.pipe()
+    builder = os.fork()
+    if builder == 0:
+        _enter_child(own_fds)
+        info_write = os.dup2(info_write, FIRST_FD)
+        for fd, place in ((stdin, 0), (stdout, 1), (info_write, INFO_FD)):
+            os.dup2(fd, place)
+        os.closerange(INFO_FD + 1, FIRST_FD + MAX_FDS)  # the command's pipes among them: their end is its end
+        _execute(command, spec)
+    for fd in (stdin, stdout, info_write):
+        os.close(fd)
+    os.write(waiting, b".")
+    ready, _, _ = select.select([built, own_fds[0]], [], [])
+    if built not in ready or not os.read(built, 1):
+        return builder  # it says on the standard error what it could not build; or nobody wants it any more
+    sandbox = JoinedSandbox(int(json.loads(os.read(info, 4096))["child-pid"]))
+    sandbox.enter_user_namespace()
     child = os.fork()
     if child == 0:
         _enter_child(own_fds)
-        command = bubblewrap_command(spec, has_nobody)
         try:
-            os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
+            sandbox.enter()
         except OSError as error:
             _print_error(error)
             os._exit(EXIT_NO_SANDBOX)
+        os.closerange(command_fds, FIRST_FD)  # bwrap and `cat` end now; the namespaces last as long as this process
+        supervise(spec)
+    os.closerange(command_fds, FIRST_FD)
     return child
+
+
+def _execute(command: list[str], spec: dict[str, object]) -> None:
+    try:
+        os.execve(command[0], command, spec["environment"])  # type: ignore[arg-type]
+    except OSError as error:
+        _print_error(error)
+    os._exit(EXIT_NO_SANDBOX)
 
 
 def _trusted(spec: dict[str, object], folder: str, own_fds: list[int]) -> int:

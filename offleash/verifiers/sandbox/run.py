@@ -339,18 +339,21 @@ def unavailable_reason(backend: str) -> str:
         return "only Linux has namespaces"
     if backend == "bwrap" and interpreter.bubblewrap() is None:
         return "it is not installed"
-    error = _try_sandbox(backend)
-    if error and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
-        interpreter.BACKENDS_AS_OWNER.add(backend)
-        error = _try_sandbox(backend)
+    error = ""
+    # root's files may be closed to nobody: then it stays root's, without privileges
+    for as_owner in (False, True) if os.geteuid() == 0 else (False,):
+        for starts_python in (False, True) if backend == "bwrap" else (False,):
+            interpreter.VARIANTS[backend] = interpreter.BackendVariant(as_owner, starts_python)
+            if not (error := _try_sandbox(backend)):
+                return ""
     return error
 
 
 def choose_backend(trust_code: bool) -> str:
     """namespaces, bwrap, or trusted; an error that says what is missing when code may not be trusted.
 
-    Both isolate alike, and the same tests hold them to it. bwrap must start another Python for every sandbox, which
-    takes four times as long, so it is for machines that allow namespaces to it alone.
+    Both isolate alike, and the same tests hold them to it. bwrap must be started for every sandbox, which takes a
+    little longer, so it is for machines that allow namespaces to it alone.
     """
     for backend in ("namespaces", "bwrap"):
         if not unavailable_reason(backend):

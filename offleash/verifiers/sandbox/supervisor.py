@@ -24,6 +24,7 @@ from offleash.verifiers.sandbox.limits import (
     PDEATHSIG,
     block_system_calls,
     cpu_time_with_descendants,
+    drop_capabilities,
     limit_memory,
     limit_processes,
     prctl,
@@ -59,6 +60,7 @@ def supervise(spec: dict[str, object]) -> None:
     for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
         os.dup2(devnull, standard)
     os.closerange(3, devnull)
+    drop_capabilities()
     while _is_running(child):
         if exceeded := _exceeded_limit(spec):
             os._exit(exceeded)
@@ -83,6 +85,8 @@ def run_command(spec: dict[str, object], folder: str) -> None:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
+        if spec["backend"] != "trusted":
+            drop_capabilities()
         prctl(NO_NEW_PRIVILEGES, 1)
         limit_processes(limits["processes"], in_user_namespace=spec["backend"] != "trusted")
         set_limit(resource.RLIMIT_FSIZE, limits["disk"])

@@ -10,10 +10,10 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.sandbox import run
+from offleash.verifiers.sandbox import interpreter, run
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement
-from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, attacks
+from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, PAIR, attacks
 from tests.verifiers.sandbox.outside import children
 
 ATTACKS = attacks()
@@ -135,6 +135,38 @@ def test_tests_that_never_call_the_program_fail() -> None:
     assert judgement == Judgement(
         Verdict.FAILED, "the problem's tests never call the program", seconds=judgement.seconds
     )
+
+
+CAPABILITIES = """
+def f():
+    status = open('/proc/self/status').read().split()
+    return [status[status.index(name) + 1] for name in ('CapPrm:', 'CapEff:', 'CapInh:', 'CapAmb:', 'NoNewPrivs:')]
+"""
+
+
+@pytest.mark.parametrize("as_owner", [False, True])
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_a_program_has_no_capability_in_its_own_user_namespace(
+    backend: str, as_owner: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as_owner: the user namespace knows one user, as it does wherever the caller is not root
+    only(backend, monkeypatch)
+    monkeypatch.setitem(interpreter.VARIANTS, backend, interpreter.BackendVariant(as_owner))
+    details: dict[str, object] = {"kind": "asserts", "tests": [f"assert f() == {['0' * 16] * 4 + ['1']}, f()"]}
+    with Pool(1) as pool:
+        ((_, judgement),) = pool.judge(VERIFIER, [Case(CAPABILITIES, details=details)])
+    assert judgement == Judgement(Verdict.CORRECT, seconds=judgement.seconds)
+
+
+def test_bubblewrap_whose_namespaces_cannot_be_joined_starts_a_supervisor_of_its_own(
+    harmless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only("bwrap", monkeypatch)
+    monkeypatch.setitem(interpreter.VARIANTS, "bwrap", interpreter.BackendVariant(starts_python=True))
+    cases = [Case(SOLVED["asserts"], details=PAIR), Case(ANYWHERE["kills everybody"], details=PAIR)]
+    with Pool(2) as pool:
+        actual = dict(pool.judge(VERIFIER, cases))
+    assert [actual[place].verdict for place in range(2)] == [Verdict.CORRECT, Verdict.WRONG]
 
 
 POISON = """
