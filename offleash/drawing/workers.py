@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -124,13 +124,15 @@ class SamplerWorkers:
                 self._answer(*batch)
             except BaseException as caught:  # reported to the thread that draws, which raises it
                 error = caught
+            finally:
+                self._backlog.end_drawing()
             self.events.put(BatchDone(error))
 
     def _answer(self, requests: list[Request], forgotten: list[str]) -> None:
         for problem in forgotten:
             self._sampler.forget(problem)
         left = {(request.problem, request.first): request for request in requests}
-        self._backlog.wait()
+        self._reserve(left.values())
         for drawn in self._sampler.sample(requests, self._decoding):
             request = left.pop((drawn.request.problem, drawn.request.first), None)
             if request is None:
@@ -142,9 +144,14 @@ class SamplerWorkers:
             if self._stopping.is_set():
                 return
             del drawn  # or this thread would hold its texts while it draws the next
-            self._backlog.wait()
+            if left:
+                self._reserve(left.values())
         for request in left.values():
             self._give(SampleChunk(request, error="the sampler returned nothing"))
+
+    def _reserve(self, requests: Iterable[Request]) -> None:
+        """Wait until there is room for the largest of these: any of them may come next."""
+        self._backlog.reserve(max(request.size for request in requests), self._decoding.max_tokens)
 
     def _give(self, drawn: SampleChunk) -> None:
         if not drawn.error:
