@@ -8,12 +8,12 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
-from offleash.drawing.backlog import Backlog, text_bytes
+from offleash.drawing.backlog import Backlog, free_long_texts_at_once, text_bytes
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Request, Sample, SampleChunk, Sampler, SamplingParams
 from offleash.verifying.cases import CasesByProblem
@@ -59,6 +59,7 @@ class SamplerWorkers:
         self._busy = 0
         self._stopping = threading.Event()
         self._to_forget: list[str] = []
+        free_long_texts_at_once()
         self._threads = [
             threading.Thread(target=self._work, name=f"offleash-draw-{number}", daemon=True)
             for number in range(self._width)
@@ -132,7 +133,8 @@ class SamplerWorkers:
         for problem in forgotten:
             self._sampler.forget(problem)
         left = {(request.problem, request.first): request for request in requests}
-        self._reserve(left.values())
+        self._backlog.begin_drawing(max(request.size for request in requests), self._decoding.max_tokens)
+        self._backlog.wait()
         for drawn in self._sampler.sample(requests, self._decoding):
             request = left.pop((drawn.request.problem, drawn.request.first), None)
             if request is None:
@@ -144,14 +146,9 @@ class SamplerWorkers:
             if self._stopping.is_set():
                 return
             del drawn  # or this thread would hold its texts while it draws the next
-            if left:
-                self._reserve(left.values())
+            self._backlog.wait()
         for request in left.values():
             self._give(SampleChunk(request, error="the sampler returned nothing"))
-
-    def _reserve(self, requests: Iterable[Request]) -> None:
-        """Wait until there is room for the largest of these: any of them may come next."""
-        self._backlog.reserve(max(request.size for request in requests), self._decoding.max_tokens)
 
     def _give(self, drawn: SampleChunk) -> None:
         if not drawn.error:

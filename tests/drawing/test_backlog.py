@@ -67,14 +67,14 @@ def test_threads_wait_before_they_draw_where_all_together_would_hold_too_much() 
     def draw_chunks() -> None:
         nonlocal drawing, most, ended
         for _ in range(3):
-            waiting.reserve(samples, max_tokens=10**9)
+            waiting.begin_drawing(samples, max_tokens=10**9)
             with lock:
                 drawing += 1
                 most = max(most, drawing)
             time.sleep(0.01)
             with lock:
                 drawing -= 1
-        waiting.end_drawing()
+            waiting.end_drawing()
         with lock:
             ended += 1
 
@@ -88,10 +88,10 @@ def test_threads_wait_before_they_draw_where_all_together_would_hold_too_much() 
 
 def test_before_the_first_chunk_samples_are_expected_to_be_as_long_as_they_may_be() -> None:
     waiting, passed = Backlog(), threading.Event()
-    waiting.reserve(256, max_tokens=10**6)  # beyond the limit alone, and passes
+    waiting.begin_drawing(256, max_tokens=10**6)  # beyond the limit alone, and passes
 
     def draw_another() -> None:
-        waiting.reserve(256, max_tokens=10**6)
+        waiting.begin_drawing(256, max_tokens=10**6)
         passed.set()
 
     threading.Thread(target=draw_another, daemon=True).start()

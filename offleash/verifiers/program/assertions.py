@@ -3,12 +3,12 @@
     decide.py --job--> this process, in its own sandbox  <--calls, answers--> calls.py, in another: the model's code
               <-result-
 
-The tests run here, and so does no line of the model's. Its functions are stand-ins that send the arguments over and
+The tests run here, and so does no line of the model's. Its functions are proxies that send the arguments over and
 bring the result back, as plain values (plain.py). Whatever a program does to its interpreter, its files or its
 processes happens in another sandbox; all that reaches this one are the values of its results, which the tests judge. So
 there is no secret to find and nothing to forge: only this process holds the pipe of the verdict.
 
-Which names are stand-ins follows from the problem alone, never from the program: names that the tests use and that
+Which names are proxies follows from the problem alone, never from the program: names that the tests use and that
 neither they nor Python's builtins define. Where the problem has a reference program, it says more: its imports are
 repeated here, its constants are taken from it, and objects of its classes stay in the program's process. The tests hold
 those by number; they can pass them on, call their methods and look at plain attributes, but `==` never asks the
@@ -19,7 +19,7 @@ import ast
 import builtins
 import os
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import CodeType
@@ -57,26 +57,25 @@ def main(arguments: list[str]) -> None:
 def _run_tests(job: Job) -> dict[str, object]:
     """`{"passed": true}`, `{"wrong": reason}` or `{"failed": reason}`."""
     try:
-        tests = _compile_check(job) if job["kind"] == "check" else _compile_assertions(job)
+        trees = [ast.parse(text) for text in _test_texts(job)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return {"failed": f"the problem's tests do not compile: {describe(error)}"}
     gold = _ReferenceProgram(str(job["gold"]))
-    program_names = [str(job["entry_point"])] if job["kind"] == "check" else _program_names(job, gold)
-    objects = bool(gold.classes & set(program_names))
-    program = _RemoteProgram(objects, _uses_side_effects(job, program_names))
+    is_check = job["kind"] == "check"
+    program_names = [str(job["entry_point"])] if is_check else _program_names(job, gold)
+    program = _RemoteProgram(objects=bool(gold.classes & set(program_names)))
     try:
-        names = _prompt_names(job) if job["kind"] == "check" else _reference_names(job, gold, program_names)
-        proxies = {
-            name: program.proxy(name, name in gold.classes)
-            for name in program_names
-            if name not in names or job["kind"] == "check"
-        }
+        names = _prompt_names(job) if is_check else _reference_names(job, gold, program_names)
+        remote = {name: name for name in program_names if is_check or name not in names}
+        in_place = remote | ({"candidate": str(job["entry_point"])} if is_check else {})
+        tests = [_compile(tree, in_place) for tree in trees]
         program.start({name: job[name] for name in ("kind", "answer", "prompt", "entry_point")})
-        names |= proxies
+        names |= {name: program.proxy(name, name in gold.classes) for name in remote}
+        names |= {IN_PLACE + name: program.proxy(target, in_place=True) for name, target in in_place.items()}
         for code in tests:
             exec(code, names)
-        if job["kind"] == "check":
-            names["check"](proxies[str(job["entry_point"])])
+        if is_check:
+            names["check"](program.proxy(str(job["entry_point"])))
     except CannotJudgeError as error:
         return {"failed": str(error)}
     except BaseException as error:
@@ -86,12 +85,22 @@ def _run_tests(job: Job) -> dict[str, object]:
     return {"passed": True}
 
 
-def _compile_check(job: Job) -> list[CodeType]:
-    return [compile(job["test"], "<test>", "exec", dont_inherit=True)]
+IN_PLACE = "in place: "  # before the name of a function in a call whose result is dropped: no test uses such a name
 
 
-def _compile_assertions(job: Job) -> list[CodeType]:
-    return [compile(test, "<test>", "exec", dont_inherit=True) for test in [job["setup"], *job["tests"]]]
+def _compile(tree: ast.Module, functions: Collection[str]) -> CodeType:
+    """A test, in which a call of these functions may change its arguments where its result is dropped.
+
+    As in `put_in_order(x)`. Other calls may not: a program could change the very list that its result is compared with.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+            function = node.value.func
+            function.id = IN_PLACE + function.id if function.id in functions else function.id
+    try:
+        return compile(tree, "<test>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CannotJudgeError(f"the problem's tests do not compile: {describe(error)}") from None
 
 
 def _prompt_names(job: Job) -> Names:
@@ -157,24 +166,12 @@ def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _uses_side_effects(job: Job, program_names: Iterable[str]) -> bool:
-    """Whether a test calls a function and drops the result, as in `put_in_order(x)`: then its arguments count.
-
-    Otherwise they do not: a program could change the very list that its result is compared with.
-    """
-    names = {*program_names, "candidate"}
-    return any(
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Name)
-        and node.value.func.id in names
-        for node in _syntax_nodes(job)
-    )
-
-
 def _syntax_nodes(job: Job) -> list[ast.AST]:
-    texts = [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
-    return [node for text in texts for node in ast.walk(ast.parse(text))]
+    return [node for text in _test_texts(job) for node in ast.walk(ast.parse(text))]
+
+
+def _test_texts(job: Job) -> list[str]:
+    return [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
 
 
 class _ReferenceProgram:
@@ -218,19 +215,19 @@ class _ReferenceProgram:
 class _RemoteProgram:
     """The program in its process, as the tests see it."""
 
-    def __init__(self, objects: bool, in_place: bool) -> None:
-        self._objects, self._in_place = objects, in_place
+    def __init__(self, objects: bool) -> None:
+        self._objects = objects
         self.called = False
 
     def start(self, job: Job) -> None:
         """Send the program; an error with its own message where it does not run."""
         with suppress(BrokenPipeError):
-            send(CALLS_FD, job | {"objects": self._objects, "in_place": self._in_place})
+            send(CALLS_FD, job | {"objects": self._objects})
         reply = self._reply("before its tests")
         if reply.get("ran") is not True:
             raise RuntimeError(str(reply.get("broken"))[:300])
 
-    def proxy(self, name: str, is_class: bool = False) -> Callable[..., object]:
+    def proxy(self, name: str, is_class: bool = False, in_place: bool = False) -> Callable[..., object]:
         """A function that has the program's function, or class, of that name called in the program's process.
 
         What a class makes is an object, also where the program made it a number: a test that expects `Pair(1, 2)` would
@@ -238,7 +235,7 @@ class _RemoteProgram:
         """
 
         def call_program(*arguments: object, **keywords: object) -> object:
-            value = self.call({"name": name, "make": is_class}, arguments, keywords)
+            value = self.call({"name": name, "make": is_class, "in_place": in_place}, arguments, keywords)
             if is_class and not isinstance(value, RemoteObject):
                 raise TypeError(f"{name} made something that is not an object")
             return value
@@ -251,7 +248,7 @@ class _RemoteProgram:
         request = {"arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
         reply = self._request(target | request)
         value = self._decode(reply.get("value"))
-        if self._in_place and isinstance(changed := reply.get("arguments"), list):
+        if target.get("in_place") and isinstance(changed := reply.get("arguments"), list):
             for old, new in zip(arguments, changed, strict=False):
                 _update_in_place(old, self._decode(new))
         return value
@@ -357,9 +354,13 @@ def _update_in_place(old: object, new: object) -> None:
 
 
 def _rebuild_exception(name: str, message: str) -> BaseException:
-    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt."""
+    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt.
+
+    Not those that end an iteration: `all(map(f, inputs))` would take a program that raises one for right.
+    """
     kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
+    ends_iteration = kind in (StopIteration, StopAsyncIteration)
+    if isinstance(kind, type) and issubclass(kind, Exception) and not ends_iteration:
         try:
             return kind(message.partition(": ")[2])
         except TypeError:  # one that wants more than a message

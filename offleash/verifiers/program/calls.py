@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
         send(replies, {"broken": describe(error)})
         return
     send(replies, {"ran": True})
-    server = _CallServer(names, bool(job["objects"]), bool(job["in_place"]))
+    server = _CallServer(names, bool(job["objects"]))
     while isinstance(call := receive(calls), dict):
         try:
             reply = pack_message(server.handle(call))
@@ -72,10 +72,9 @@ def _run_program(job: Message) -> dict[str, object]:
 class _CallServer:
     """The program's names, and its objects that the tests hold by number."""
 
-    def __init__(self, names: dict[str, object], objects: bool, in_place: bool) -> None:
+    def __init__(self, names: dict[str, object], objects: bool) -> None:
         self._names = names
         self._objects: list[object] | None = [] if objects else None
-        self._in_place = in_place
 
     def handle(self, call: Message) -> Message:
         """Call a function or an object; or read or set an attribute of an object."""
@@ -96,7 +95,7 @@ class _CallServer:
         result = target(*arguments, **keywords)  # type: ignore[operator]
         encoded_result = {"ref": self._object_id(result)} if call.get("make") is True else self._encode(result)
         reply: Message = {"value": encoded_result}
-        if self._in_place:
+        if call.get("in_place") is True:
             reply["arguments"] = [
                 self._encode(argument) if isinstance(argument, list | dict | set) else None for argument in arguments
             ]

@@ -13,7 +13,7 @@ from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import interpreter, run
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement
-from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, PAIR, attacks
+from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, PAIR, TRICKED, attacks
 from tests.verifiers.sandbox.outside import children
 
 ATTACKS = attacks()
@@ -22,7 +22,9 @@ VERIFIER = replace(VERIFIERS["program"], seconds=1.0)
 SHORT = [
     name
     for place, name in enumerate(ATTACKS)
-    if name.startswith("redefines") or name.endswith(("(stdin)", "(call)", "(class)", "(equal)", "(attribute)"))
+    if name.startswith("redefines")
+    or name in TRICKED
+    or name.endswith(("(stdin)", "(call)", "(class)", "(equal)", "(attribute)"))
 ] + [f"{name} ({('asserts', 'argument', 'plus')[place % 3]})" for place, name in enumerate(ANYWHERE)]
 
 pytestmark = pytest.mark.skipif(
@@ -97,6 +99,11 @@ SOLVED = {
     "stdin": "print(sum(map(int, input().split())))",
     "call": "def f(x): return [2 * x + 2, 2 * x + 3]",
 }
+# with the tests of TRICKED
+SOLVED_IN_PLACE = {
+    "ends an iteration of the tests": "def f(x): return x < 4",
+    "changes an argument where another test allows it": "def f(x):\n    x.sort()\n    return list(x)",
+}
 
 
 @pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
@@ -105,6 +112,7 @@ def test_right_programs_for_the_attacked_problems_are_correct(backend: str, monk
 
     only(backend, monkeypatch)
     cases = [Case(program, GOLDS.get(name), details=PROBLEMS[name]) for name, program in SOLVED.items()]
+    cases += [Case(program, details=ATTACKS[name].details) for name, program in SOLVED_IN_PLACE.items()]
     cases += [Case(f"def f(x): return {value}", details=details) for value, details in RIGHT_FOR_BUILTINS]
     with Pool(2) as pool:
         actual = dict(pool.judge(VERIFIER, cases))
