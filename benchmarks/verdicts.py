@@ -21,10 +21,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
+from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case
 from offleash.verifying.cache import Cache
@@ -60,21 +62,26 @@ def main() -> None:
         if not small:  # a model's long texts hardly repeat: make every text a different one
             apart = [(problem, f"Try {n}. {text}", gold) for n, (problem, text, gold) in enumerate(grown)]
             ratios.append(compare(name, f"{GROWN[-1]:,} samples per problem, no two texts alike", apart))
-    ratios.append(programs(64 if small else 328))
+    for backend in ("namespaces", "bwrap"):
+        if why := run.unavailable_reason(backend):
+            print(f"\nprograms by {backend}: not measured, {why}")
+        else:
+            ratios.append(programs(backend, 64 if small else 328))
     print("\n".join(ratios))
 
 
-def programs(count: int) -> str:
-    """Programs judged per second of processor time."""
-    with Pool(1) as pool:  # whether a sandbox can be built is tried once per process
-        list(pool.judge(VERIFIERS["program"], written_programs(1)))
-    started, before = time.perf_counter(), processor_time()
-    with Pool(1) as pool:
-        judgements = [judgement for _, judgement in pool.judge(VERIFIERS["program"], written_programs(count))]
-    used, seconds = processor_time() - before, time.perf_counter() - started
-    print(f"\nprograms, {count:,} in all: {dict(Counter(judgement.verdict.value for judgement in judgements))}")
+def programs(backend: str, count: int) -> str:
+    """Programs judged per second of processor time, isolated by one backend."""
+    cases = written_programs(count)
+    with patch.object(run, "unavailable_reason", lambda other: "" if other == backend else "not measured now"):
+        started, before = time.perf_counter(), processor_time()
+        with Pool(1) as pool:
+            judgements = [judgement for _, judgement in pool.judge(VERIFIERS["program"], cases)]
+        used, seconds = processor_time() - before, time.perf_counter() - started
+    verdicts = dict(Counter(judgement.verdict.value for judgement in judgements))
+    print(f"\nprograms by {backend}, {count:,} in all: {verdicts}")
     print(f"  {count / used:.1f} per second of processor time, {count / seconds:.1f} per second on the clock")
-    return f"ratio programs judged per second and core: {count / used:.1f}"
+    return f"ratio programs judged per second and core, {backend}: {count / used:.1f}"
 
 
 def processor_time() -> float:

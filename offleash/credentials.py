@@ -127,7 +127,9 @@ def refuse_credentials(name: str, settings: Mapping[str, str]) -> None:
 def safe(url: str) -> str:
     """A URL without what may be secret in it: user, password, query, fragment, and words that look like keys."""
     bare = re.sub(r"((?:://|:))[^/\s]*@", r"\1", url.partition("?")[0].partition("#")[0])
-    return _without_forms(bare)[:200]  # not by the environment: a run stores it, and compares it when it is resumed
+    return without_credentials(bare)[
+        :200
+    ]  # not by the environment: a run stores it, and compares it when it is resumed
 
 
 def masked(text: str) -> str:
@@ -139,10 +141,15 @@ def masked(text: str) -> str:
     for name, value in os.environ.items():
         if _SECRET_VARIABLE.search(name) and len(value.strip()) >= SHORTEST:
             text = text.replace(value.strip(), f"[{name}]")
-    return _without_forms(text)
+    return without_credentials(text)
 
 
-def _without_forms(text: str) -> str:
+def without_credentials(text: str) -> str:
+    """A stored text without what looks like a credential, whatever the environment holds.
+
+    >>> without_credentials("endpoint:https://host/v1?key=abc#model")
+    'endpoint:https://host/v1?key=[hidden]#model'
+    """
     text = _TOKEN.sub(HIDDEN, _USER.sub("", text))
     text = re.sub(r"https?://[^\s'\"]*", lambda match: _QUERY.sub(_without_values, match[0]), text)
     return _ASSIGNMENT.sub(lambda match: f"{match[1]}{HIDDEN}", text)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from offleash.credentials import masked, refuse_credentials, safe, server_address
+import offleash as ol
+from offleash.credentials import masked, refuse_credentials, safe, server_address, without_credentials
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.chat import Chat
 from offleash.samplers.registry import model_of, open_sampler
 from tests.cli.command import Result, offleash, refused
-from tests.drawing.drawn_world import problems_file
+from tests.drawing.drawn_world import RATES, drawn, problems_file, script
 from tests.samplers.endpoint.server import Answer, Call, World, chat, serving
 
 SECRET = "hunter2hunter2hunter2"
@@ -44,6 +45,31 @@ def test_an_address_with_a_credential_is_refused_without_showing_it(url: str) ->
             attempt()
         assert SECRET not in f"{error.value!r}{error.value.__cause__!r}{error.value.__context__!r}"
         assert "environment variable" in str(error.value)
+
+
+@pytest.mark.parametrize("url", [url for url in WITH_CREDENTIALS if "://" in url])
+def test_a_stored_address_is_shown_without_its_credential(url: str) -> None:
+    assert SECRET not in without_credentials(f"endpoint:{url}#m")
+
+
+def test_a_key_in_the_run_json_of_an_older_version_is_not_shown_and_its_folder_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("base", "rl"):
+        drawn(tmp_path / name, script(tmp_path / f"{name}.json", RATES), 20, 20)
+    document = json.loads((tmp_path / "base" / "run.json").read_text())
+    model = f"endpoint:https://host/v1?api-key={SECRET}#m"
+    document["facts"]["model"] = document["draw"]["model"] = model
+    (tmp_path / "base" / "run.json").write_text(json.dumps(document))
+    comparison = ol.compare(tmp_path / "base", tmp_path / "rl")
+    comparison.show()
+    comparison.save(tmp_path / "report.html")
+    shown = capsys.readouterr().out
+    everything = [shown, repr(comparison), json.dumps(comparison.to_dict()), (tmp_path / "report.html").read_text()]
+    assert not any(SECRET in text for text in everything)
+    note = f"{tmp_path / 'base' / 'run.json'} holds what looks like a key (model), which is not shown"
+    assert note in json.dumps(comparison.to_dict())
+    assert "run.json holds what looks like a key" in " ".join(shown.split())
 
 
 def test_the_refusal_says_how_to_give_the_key() -> None:

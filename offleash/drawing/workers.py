@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from offleash.drawing.backlog import Backlog, text_bytes
+from offleash.drawing.backlog import Backlog, free_long_texts_at_once, text_bytes
 from offleash.errors import OffleashError
 from offleash.samplers.sampler import Request, Sample, SampleChunk, Sampler, SamplingParams
 from offleash.verifying.cases import CasesByProblem
@@ -59,6 +59,7 @@ class SamplerWorkers:
         self._busy = 0
         self._stopping = threading.Event()
         self._to_forget: list[str] = []
+        free_long_texts_at_once()
         self._threads = [
             threading.Thread(target=self._work, name=f"offleash-draw-{number}", daemon=True)
             for number in range(self._width)
@@ -124,12 +125,15 @@ class SamplerWorkers:
                 self._answer(*batch)
             except BaseException as caught:  # reported to the thread that draws, which raises it
                 error = caught
+            finally:
+                self._backlog.end_drawing()
             self.events.put(BatchDone(error))
 
     def _answer(self, requests: list[Request], forgotten: list[str]) -> None:
         for problem in forgotten:
             self._sampler.forget(problem)
         left = {(request.problem, request.first): request for request in requests}
+        self._backlog.begin_drawing(max(request.size for request in requests), self._decoding.max_tokens)
         self._backlog.wait()
         for drawn in self._sampler.sample(requests, self._decoding):
             request = left.pop((drawn.request.problem, drawn.request.first), None)

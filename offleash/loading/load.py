@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from offleash.data.run import GOLD_GUESSED, Run, read_origin
+from offleash.credentials import without_credentials
+from offleash.data.run import GOLD_GUESSED, RUN_FILE, Run, read_origin
 from offleash.data.run_folder import is_run, open_run
 from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
@@ -205,7 +206,8 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
     formats = ", ".join(dict.fromkeys(log.format for log in logs))
     files = ", ".join(path.name for path in paths[:20]) + (", ..." if len(paths) > 20 else "")
     guessed = {GOLD_GUESSED: "answer"} if any(log.gold_guessed for log in logs) else {}
-    return facts | {"format": formats, "files": files, "file_count": str(len(paths))} | guessed
+    facts |= {"format": formats, "files": files, "file_count": str(len(paths))}
+    return {name: without_credentials(value) for name, value in facts.items()} | guessed
 
 
 def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[Run]:
@@ -238,6 +240,11 @@ def summarised(notes: Sequence[Note]) -> list[Note]:
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
     """A run folder with the scores of every model that scored it."""
     run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
+    facts = {key: without_credentials(value) for key, value in run.facts.items()}
+    hidden = [key for key, value in run.facts.items() if facts[key] != value]
+    if hidden:  # drawn before credentials were refused
+        text = f"{path / RUN_FILE} holds what looks like a key ({', '.join(hidden)}), which is not shown"
+        run = replace(run, facts=facts, notes=(*run.notes, Note(f"{text}. Remove it there, and replace the key.")))
     return replace(
         run,
         scores={model: scan_scores(path, model) for model in models},

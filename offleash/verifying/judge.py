@@ -9,6 +9,7 @@ minutes in all. What is left stays `failed` and is counted; it is never cached, 
 """
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -22,14 +23,15 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
 from offleash.verifiers.readability import MODULE_KEY, readability_check
-from offleash.verifiers.sandbox.clock import ALONE
+from offleash.verifiers.sandbox.clock import RETRY_WALL_FACTOR
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 from offleash.verifying.cache import Cache, key_of, problem_hash
 
 Ask = Callable[[str], str]  # a prompt in, the judge model's reply out
 ANY_ANSWER = "0"  # a quick decision about it exists only where the gold answer itself is plain, hence readable
-MAX_REMEMBERED = 1_000_000  # judgements remembered at a time, to bound memory; the cache on disk holds the rest
+MAX_REMEMBERED_BYTES = 64 << 20  # of answers and judgements, a quarter of a million short ones; the cache has the rest
+ENTRY_BYTES = 200  # of a judgement and its place in a table, beside the texts
 RETRY_SECONDS = 300.0  # seconds on the clock that a judge spends on second tries, in all
 STORE_SECONDS = 2.0  # seconds between two writes to the cache: how much work a kill can lose
 CaseKey = tuple[str, bytes, str]  # verifier identity, hash of the problem, raw answer
@@ -63,20 +65,20 @@ class Judge:
     starved: int = 0  # distinct answers that stay failed because the machine was too busy
     retry_seconds: float = RETRY_SECONDS  # left for second tries
     _known: dict[tuple[str, bytes], dict[str, Judgement]] = field(default_factory=dict)
-    _remembered_count: int = 0
+    _remembered_bytes: int = 0
 
     def identity(self, verifier: Verifier) -> str:
         """The name that verdicts of this verifier are stored under here."""
         return self.model_identity if verifier.isolation is Isolation.REMOTE else verifier.identity
 
     def forget(self) -> None:
-        """Free the memory of earlier decisions once there are MAX_REMEMBERED: the cache on disk remembers them.
+        """Free the memory of earlier decisions beyond MAX_REMEMBERED_BYTES: the cache on disk remembers them.
 
         Called between batches only: inside a batch, callers hold the tables that `known` returned.
         """
-        if self._remembered_count > MAX_REMEMBERED:
+        if self._remembered_bytes > MAX_REMEMBERED_BYTES:
             self._known.clear()
-            self._remembered_count = 0
+            self._remembered_bytes = 0
 
     def known(self, verifier: Verifier, problem: ProblemCase) -> dict[str, Judgement]:
         """The judgements so far on a problem, by answer: the judge's own table, which grows with `decide`."""
@@ -92,7 +94,8 @@ class Judge:
         }
         for (_, key, answer), judgement in self._decide_new(verifier, new):
             self._known.setdefault((identity, key), {})[answer] = judgement
-            self._remembered_count += 1
+            texts = (answer, judgement.reason, judgement.solution or "")
+            self._remembered_bytes += sum(map(sys.getsizeof, texts)) + ENTRY_BYTES
 
     def unreadable(self, verifier: Verifier, problems: Sequence[ProblemCase]) -> list[tuple[ProblemCase, str]]:
         """Problems whose gold answer the verifier cannot read, with the reason."""
@@ -166,10 +169,10 @@ class Judge:
                 yield number, judgement
         for number, first in starved:
             judgement, started = first, time.monotonic()
-            patience = min(ALONE, self.retry_seconds / verifier.seconds)
-            if patience >= 1:
+            wall_factor = min(RETRY_WALL_FACTOR, self.retry_seconds / verifier.seconds)
+            if wall_factor >= 1:
                 self.progress(f"{verifier.name}: {len(starved):,} that the machine was too busy for, tried once more")
-                ((_, judgement),) = self.pool.judge(verifier, [cases[number]], alone=patience)
+                ((_, judgement),) = self.pool.judge(verifier, [cases[number]], retry_wall_factor=wall_factor)
                 self.retry_seconds -= time.monotonic() - started
             self.starved += judgement.retry
             yield number, judgement

@@ -57,6 +57,49 @@ def test_a_sampler_waits_at_the_limit_and_passes_when_there_is_room_or_the_draw_
         assert passed.is_set()
 
 
+def test_threads_wait_before_they_draw_where_all_together_would_hold_too_much() -> None:
+    size = text_bytes(chunk(0)) // 4
+    waiting = Backlog()
+    waiting.add(chunk(0))  # shows how long samples are
+    samples = backlog.DRAWING_LIMIT // size // 3  # three threads fit
+    lock, drawing, most, ended = threading.Lock(), 0, 0, 0
+
+    def draw_chunks() -> None:
+        nonlocal drawing, most, ended
+        for _ in range(3):
+            waiting.begin_drawing(samples, max_tokens=10**9)
+            with lock:
+                drawing += 1
+                most = max(most, drawing)
+            time.sleep(0.01)
+            with lock:
+                drawing -= 1
+            waiting.end_drawing()
+        with lock:
+            ended += 1
+
+    threads = [threading.Thread(target=draw_chunks, daemon=True) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (most, ended) == (3, 16)
+
+
+def test_before_the_first_chunk_samples_are_expected_to_be_as_long_as_they_may_be() -> None:
+    waiting, passed = Backlog(), threading.Event()
+    waiting.begin_drawing(256, max_tokens=10**6)  # beyond the limit alone, and passes
+
+    def draw_another() -> None:
+        waiting.begin_drawing(256, max_tokens=10**6)
+        passed.set()
+
+    threading.Thread(target=draw_another, daemon=True).start()
+    assert not passed.wait(0.1)
+    waiting.add(chunk(0))  # they are short
+    assert passed.wait(60)
+
+
 class Counted:
     """A scripted sampler that counts the bytes that are drawn and not yet written, or not yet judged."""
 
@@ -110,7 +153,7 @@ def test_what_waits_is_bounded_though_writer_or_judge_is_slow(
     options = DrawRequest(f"scripted:{tmp_path / 'long.json'}", 20, 20)
     draw(tmp_path / "run", problems(50), counted, PLAIN, options, QUIET)  # type: ignore[arg-type]
     assert counted.drawn > 5 * limit
-    # the limit, the chunk that reached it, and one in the hand of every thread
+    # the limit, the chunk that reached it, and one in the hand of every thread: all fit into what may be drawn
     assert counted.most <= limit + (width + 1) * counted.largest
     monkeypatch.undo()
     drawn(tmp_path / "idle", tmp_path / "long.json", 20, 20, count=50)
@@ -183,7 +226,7 @@ BUSY = "while True: sum(range(10_000))"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("load", ["idle", "busy", "writer", "judge"])
+@pytest.mark.parametrize("load", ["idle", "busy", "writer", "judge", "threads"])
 def test_the_memory_of_a_draw_of_long_samples_is_bounded_whatever_the_load(tmp_path: Path, load: str) -> None:
     long = " ".join(f"{word:x}" for word in range(40_000))  # cut at the token limit, so that each text is its own
     chances = {"*": {f"{start} {long}": 0.02 for start in range(50)}}
@@ -191,7 +234,7 @@ def test_the_memory_of_a_draw_of_long_samples_is_bounded_whatever_the_load(tmp_p
     row = {"problem": "p0", "question": "Say all you know.", "gold": "0", "verifier": "string"}
     (tmp_path / "problems.jsonl").write_text(json.dumps(row) + "\n")
     words = [str(tmp_path / "problems.jsonl"), f"scripted:{tmp_path / 'long.json'}", "-k", "8192", "--json"]
-    words += ["--max-tokens", "32768", "-o", str(tmp_path / "run"), "--set", "width=2"]
+    words += ["--max-tokens", "32768", "-o", str(tmp_path / "run"), "--set", f"width={16 if load == 'threads' else 2}"]
     words += ["--until", "9000"] if load == "judge" else []
     with ExitStack() as stack:
         for _ in range(8 if load == "busy" else 0):

@@ -35,7 +35,10 @@ def timed(pool: Pool, verifier: Verifier, case: Case) -> tuple[Judgement, float]
     return judgement, time.monotonic() - started
 
 
-@pytest.mark.skipif(bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here")
+@pytest.mark.skipif(
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
+)
 @pytest.mark.parametrize("details", [TESTS, CALL], ids=["stdin", "asserts"])
 @pytest.mark.parametrize(
     ("bomb", "seconds"),

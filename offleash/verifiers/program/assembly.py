@@ -12,23 +12,23 @@ CONTEST_MODULES = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
     *("itertools", "functools", "operator", "io", "sys", "json", "builtins", "typing"),
 )
-CONTEST = "\n".join(
+CONTEST_PRELUDE = "\n".join(
     [f"from {name} import *" for name in CONTEST_MODULES]
     + [f"import {name}" for name in CONTEST_MODULES if name not in ("builtins", "copy", "datetime")]
     + ["sys.setrecursionlimit(50000)"]
 )
 
 
-def whole(answer: str, partial: str = "") -> list[str]:
+def program_sources(answer: str, partial: str = "") -> list[str]:
     """Sources of a program; with `partial`, the first lines that it was to continue unless it repeats them."""
     if partial and not answer.strip().startswith(partial.strip()):
-        for made in (partial.rstrip() + "\n" + answer, partial + answer):
-            if _compiles(made):
-                return [made]
+        for source in (partial.rstrip() + "\n" + answer, partial + answer):
+            if _compiles(source):
+                return [source]
     return [answer if _compiles(answer) else dedent(answer)]
 
 
-def completed(prompt: str, answer: str, entry: str) -> list[str]:
+def completion_sources(prompt: str, answer: str, entry: str) -> list[str]:
     """Sources of a function whose head was the prompt: a body is put under it, a whole function replaces it.
 
     HumanEval runs prompt + completion (arXiv:2107.03374); models that chat repeat the function, so its imports and the
@@ -36,19 +36,19 @@ def completed(prompt: str, answer: str, entry: str) -> list[str]:
     """
     for text in (answer, dedent(answer)):
         if _defines(text, entry):
-            return [_before(prompt, entry), text]
+            return [_prompt_preamble(prompt, entry), text]
     bodies = [answer, "    " + answer.lstrip(), indent(dedent(answer), "    ")]
     if answer.lstrip("\n")[:1] not in (" ", "\t"):
         bodies = [*bodies[1:], answer]
     for body in bodies:
-        if _compiles(made := prompt.rstrip("\n") + "\n" + body):
-            return [made]
-    return [_before(prompt, entry), answer] if f"def {entry}" in answer else [prompt + answer]
+        if _compiles(source := prompt.rstrip("\n") + "\n" + body):
+            return [source]
+    return [_prompt_preamble(prompt, entry), answer] if f"def {entry}" in answer else [prompt + answer]
 
 
-def _before(prompt: str, entry: str) -> str:
+def _prompt_preamble(prompt: str, entry: str) -> str:
     """The part of the prompt in front of the function: imports and functions it may call."""
-    tree = _parsed(prompt)
+    tree = _parse(prompt)
     for node in tree.body if tree else []:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -58,7 +58,7 @@ def _before(prompt: str, entry: str) -> str:
 
 def _defines(source: str, name: str) -> bool:
     """Whether a source defines the name at its top level, by `def`, `class` or assignment."""
-    tree = _parsed(source)
+    tree = _parse(source)
     for node in tree.body if tree else []:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
             return True
@@ -69,7 +69,7 @@ def _defines(source: str, name: str) -> bool:
     return False
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -3,12 +3,12 @@
     decide.py --job--> this process, in its own sandbox  <--calls, answers--> calls.py, in another: the model's code
               <-result-
 
-The tests run here, and so does no line of the model's. Its functions are stand-ins that send the arguments over and
+The tests run here, and so does no line of the model's. Its functions are proxies that send the arguments over and
 bring the result back, as plain values (plain.py). Whatever a program does to its interpreter, its files or its
 processes happens in another sandbox; all that reaches this one are the values of its results, which the tests judge. So
 there is no secret to find and nothing to forge: only this process holds the pipe of the verdict.
 
-Which names are stand-ins follows from the problem alone, never from the program: names that the tests use and that
+Which names are proxies follows from the problem alone, never from the program: names that the tests use and that
 neither they nor Python's builtins define. Where the problem has a reference program, it says more: its imports are
 repeated here, its constants are taken from it, and objects of its classes stay in the program's process. The tests hold
 those by number; they can pass them on, call their methods and look at plain attributes, but `==` never asks the
@@ -19,7 +19,7 @@ import ast
 import builtins
 import os
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import CodeType
@@ -27,10 +27,10 @@ from typing import Any, NoReturn
 
 from offleash.verifiers.program.assembly import CONTEST_MODULES
 from offleash.verifiers.program.calls import describe
-from offleash.verifiers.program.plain import NotPlainError, decoded, encoded
-from offleash.verifiers.sandbox.messages import GarbledError, receive, send
+from offleash.verifiers.program.plain import NotPlainError, decode, encode
+from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send
 
-CALLS, ANSWERS = 3, 4  # descriptors to and from the program's process
+CALLS_FD, REPLIES_FD = 3, 4  # descriptors to and from the program's process
 Job = dict[str, Any]  # a message: see program.decide
 Names = dict[str, Any]
 
@@ -42,56 +42,65 @@ class CannotJudgeError(BaseException):
 def main(arguments: list[str]) -> None:
     """Read the job, hand the program to the other process, run the tests, write the result."""
     jobs, results = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
-        os.dup2(null, standard)
+        os.dup2(devnull, standard)
     job = receive(jobs)
     assert isinstance(job, dict)
     send(results, {"ready": True})
     try:
-        send(results, _result(job))
+        send(results, _run_tests(job))
     except BaseException as error:  # the program has passed in no case
         send(results, {"wrong": describe(error)})
 
 
-def _result(job: Job) -> dict[str, object]:
+def _run_tests(job: Job) -> dict[str, object]:
     """`{"passed": true}`, `{"wrong": reason}` or `{"failed": reason}`."""
     try:
-        tests = _check_code(job) if job["kind"] == "check" else _assert_code(job)
+        trees = [ast.parse(text) for text in _test_texts(job)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return {"failed": f"the problem's tests do not compile: {describe(error)}"}
-    gold = _Gold(str(job["gold"]))
-    wanted = [str(job["entry_point"])] if job["kind"] == "check" else _wanted(job, gold)
-    objects = bool(gold.classes & set(wanted))
-    program = _Program(objects, _calls_for_effect(job, wanted))
+    gold = _ReferenceProgram(str(job["gold"]))
+    is_check = job["kind"] == "check"
+    program_names = [str(job["entry_point"])] if is_check else _program_names(job, gold)
+    program = _RemoteProgram(objects=bool(gold.classes & set(program_names)))
     try:
-        names = _prompt_names(job) if job["kind"] == "check" else _gold_names(job, gold, wanted)
-        stand_ins = {
-            name: program.stand_in(name, name in gold.classes)
-            for name in wanted
-            if name not in names or job["kind"] == "check"
-        }
+        names = _prompt_names(job) if is_check else _reference_names(job, gold, program_names)
+        remote = {name: name for name in program_names if is_check or name not in names}
+        in_place = remote | ({"candidate": str(job["entry_point"])} if is_check else {})
+        tests = [_compile(tree, in_place) for tree in trees]
         program.start({name: job[name] for name in ("kind", "answer", "prompt", "entry_point")})
-        names |= stand_ins
+        names |= {name: program.proxy(name, name in gold.classes) for name in remote}
+        names |= {IN_PLACE + name: program.proxy(target, in_place=True) for name, target in in_place.items()}
         for code in tests:
             exec(code, names)
-        if job["kind"] == "check":
-            names["check"](stand_ins[str(job["entry_point"])])
+        if is_check:
+            names["check"](program.proxy(str(job["entry_point"])))
     except CannotJudgeError as error:
         return {"failed": str(error)}
     except BaseException as error:
-        return {"wrong": _where(error)}
+        return {"wrong": _describe_failure(error)}
     if not program.called:
         return {"failed": "the problem's tests never call the program"}
     return {"passed": True}
 
 
-def _check_code(job: Job) -> list[CodeType]:
-    return [compile(job["test"], "<test>", "exec", dont_inherit=True)]
+IN_PLACE = "in place: "  # before the name of a function in a call whose result is dropped: no test uses such a name
 
 
-def _assert_code(job: Job) -> list[CodeType]:
-    return [compile(test, "<test>", "exec", dont_inherit=True) for test in [job["setup"], *job["tests"]]]
+def _compile(tree: ast.Module, functions: Collection[str]) -> CodeType:
+    """A test, in which a call of these functions may change its arguments where its result is dropped.
+
+    As in `put_in_order(x)`. Other calls may not: a program could change the very list that its result is compared with.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+            function = node.value.func
+            function.id = IN_PLACE + function.id if function.id in functions else function.id
+    try:
+        return compile(tree, "<test>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CannotJudgeError(f"the problem's tests do not compile: {describe(error)}") from None
 
 
 def _prompt_names(job: Job) -> Names:
@@ -104,10 +113,10 @@ def _prompt_names(job: Job) -> Names:
     return names
 
 
-def _gold_names(job: Job, gold: "_Gold", wanted: Iterable[str]) -> Names:
+def _reference_names(job: Job, gold: "_ReferenceProgram", program_names: Iterable[str]) -> Names:
     """What tests use of the reference program beside functions and classes: modules and constants."""
     names: Names = {"__name__": "tests"}
-    for name in wanted:
+    for name in program_names:
         if name in gold.imports:
             imported: Names = {}
             exec(gold.imports[name], imported)
@@ -121,7 +130,7 @@ def _gold_names(job: Job, gold: "_Gold", wanted: Iterable[str]) -> Names:
     return names
 
 
-def _wanted(job: Job, gold: "_Gold") -> list[str]:
+def _program_names(job: Job, gold: "_ReferenceProgram") -> list[str]:
     """The names that the tests use and neither they nor the builtins define.
 
     A reference program may be called like a builtin function (`sum`). Such a name is the program's only where the tests
@@ -129,7 +138,7 @@ def _wanted(job: Job, gold: "_Gold") -> list[str]:
     """
     used: set[str] = set()
     bound: set[str] = set()
-    for node in _nodes(job):
+    for node in _syntax_nodes(job):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -140,44 +149,32 @@ def _wanted(job: Job, gold: "_Gold") -> list[str]:
             bound.add(node.arg)
         elif isinstance(node, ast.ExceptHandler) and node.name:
             bound.add(node.name)
-    wanted = used - bound - set(vars(builtins)) - {"__name__"}
-    if not wanted - set(gold.imports) - set(CONTEST_MODULES):
-        wanted |= used & gold.functions & set(vars(builtins))
-    return sorted(wanted)
+    program_names = used - bound - set(vars(builtins)) - {"__name__"}
+    if not program_names - set(gold.imports) - set(CONTEST_MODULES):
+        program_names |= used & gold.functions & set(vars(builtins))
+    return sorted(program_names)
 
 
 def _is_module(job: Job, name: str) -> bool:
     """Whether the tests use a name only as in `math.floor`."""
-    nodes = _nodes(job)
-    owners = sum(isinstance(node, ast.Attribute) and _names(node.value, name) for node in nodes)
-    return owners == sum(_names(node, name) for node in nodes)
+    nodes = _syntax_nodes(job)
+    attribute_uses = sum(isinstance(node, ast.Attribute) and _is_name(node.value, name) for node in nodes)
+    return attribute_uses == sum(_is_name(node, name) for node in nodes)
 
 
-def _names(node: ast.AST, name: str) -> bool:
+def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _calls_for_effect(job: Job, wanted: Iterable[str]) -> bool:
-    """Whether a test calls a function and drops the result, as in `put_in_order(x)`: then its arguments count.
-
-    Otherwise they do not: a program could change the very list that its result is compared with.
-    """
-    names = {*wanted, "candidate"}
-    return any(
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Name)
-        and node.value.func.id in names
-        for node in _nodes(job)
-    )
+def _syntax_nodes(job: Job) -> list[ast.AST]:
+    return [node for text in _test_texts(job) for node in ast.walk(ast.parse(text))]
 
 
-def _nodes(job: Job) -> list[ast.AST]:
-    texts = [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
-    return [node for text in texts for node in ast.walk(ast.parse(text))]
+def _test_texts(job: Job) -> list[str]:
+    return [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
 
 
-class _Gold:
+class _ReferenceProgram:
     """What a problem's reference program defines at its top level."""
 
     def __init__(self, source: str) -> None:
@@ -215,22 +212,22 @@ class _Gold:
             ) from None
 
 
-class _Program:
+class _RemoteProgram:
     """The program in its process, as the tests see it."""
 
-    def __init__(self, objects: bool, in_place: bool) -> None:
-        self._objects, self._in_place = objects, in_place
+    def __init__(self, objects: bool) -> None:
+        self._objects = objects
         self.called = False
 
     def start(self, job: Job) -> None:
         """Send the program; an error with its own message where it does not run."""
         with suppress(BrokenPipeError):
-            send(CALLS, job | {"objects": self._objects, "in_place": self._in_place})
+            send(CALLS_FD, job | {"objects": self._objects})
         reply = self._reply("before its tests")
         if reply.get("ran") is not True:
             raise RuntimeError(str(reply.get("broken"))[:300])
 
-    def stand_in(self, name: str, is_class: bool = False) -> Callable[..., object]:
+    def proxy(self, name: str, is_class: bool = False, in_place: bool = False) -> Callable[..., object]:
         """A function that has the program's function, or class, of that name called in the program's process.
 
         What a class makes is an object, also where the program made it a number: a test that expects `Pair(1, 2)` would
@@ -238,8 +235,8 @@ class _Program:
         """
 
         def call_program(*arguments: object, **keywords: object) -> object:
-            value = self.call({"name": name, "make": is_class}, arguments, keywords)
-            if is_class and not isinstance(value, ProgramObject):
+            value = self.call({"name": name, "make": is_class, "in_place": in_place}, arguments, keywords)
+            if is_class and not isinstance(value, RemoteObject):
                 raise TypeError(f"{name} made something that is not an object")
             return value
 
@@ -248,34 +245,34 @@ class _Program:
     def call(self, target: Job, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
         """Call a function or an object of the program's."""
         self.called = True
-        request = {"arguments": self._encoded(list(arguments)), "keywords": self._encoded(keywords)}
-        reply = self._ask(target | request)
-        value = self._decoded(reply.get("value"))
-        if self._in_place and isinstance(changed := reply.get("arguments"), list):
+        request = {"arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
+        reply = self._request(target | request)
+        value = self._decode(reply.get("value"))
+        if target.get("in_place") and isinstance(changed := reply.get("arguments"), list):
             for old, new in zip(arguments, changed, strict=False):
-                _change(old, self._decoded(new))
+                _update_in_place(old, self._decode(new))
         return value
 
-    def get(self, number: int, name: str) -> object:
+    def get(self, object_id: int, name: str) -> object:
         """An attribute of one of its objects."""
-        return self._decoded(self._ask({"object": number, "get": name}).get("value"))
+        return self._decode(self._request({"object": object_id, "get": name}).get("value"))
 
-    def set(self, number: int, name: str, value: object) -> None:
+    def set(self, object_id: int, name: str, value: object) -> None:
         """Set an attribute of one of its objects."""
-        self._ask({"object": number, "set": name, "value": self._encoded(value)})
+        self._request({"object": object_id, "set": name, "value": self._encode(value)})
 
-    def _ask(self, message: Job) -> Job:
+    def _request(self, message: Job) -> Job:
         with suppress(BrokenPipeError):  # one that has ended has no reply
-            send(CALLS, message)
+            send(CALLS_FD, message)
         reply = self._reply("during its tests")
         if "raised" in reply:
-            raise _exception(str(reply["raised"]), str(reply.get("message")))
+            raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
         return reply
 
     def _reply(self, when: str) -> Job:
         try:
-            reply = receive(ANSWERS)
-        except GarbledError:
+            reply = receive(REPLIES_FD)
+        except MalformedMessageError:
             reply = {}
         if reply is None:
             raise RuntimeError(f"the program ended {when}")
@@ -283,71 +280,71 @@ class _Program:
             raise RuntimeError("the program sent an unreadable reply")
         return reply
 
-    def _encoded(self, value: object) -> object:
+    def _encode(self, value: object) -> object:
         try:
-            return encoded(value, self._number)
+            return encode(value, self._object_id)
         except NotPlainError as error:
             raise CannotJudgeError(f"a test gives the program {error}") from None
 
-    def _number(self, value: object) -> object:
-        if isinstance(value, ProgramObject):
-            return value._number
+    def _object_id(self, value: object) -> object:
+        if isinstance(value, RemoteObject):
+            return value._object_id
         raise NotPlainError(f"a value of type {type(value).__name__}, which is not plain")
 
-    def _decoded(self, value: object) -> object:
+    def _decode(self, value: object) -> object:
         try:
-            return decoded(value, self._object if self._objects else None)
+            return decode(value, self._object if self._objects else None)
         except Exception:
             raise TypeError("the program returned something that is not a plain value") from None
 
-    def _object(self, number: object) -> object:
-        if type(number) is not int:
+    def _object(self, object_id: object) -> object:
+        if type(object_id) is not int:
             raise ValueError("not a plain value")
-        return ProgramObject(self, number)
+        return RemoteObject(self, object_id)
 
 
-class ProgramObject:
+class RemoteObject:
     """An object of the program's, held by its number. Nothing that it says about itself counts but plain attributes."""
 
-    __slots__ = ("_number", "_program")
-    _number: int
-    _program: _Program
+    __slots__ = ("_object_id", "_program")
+    _object_id: int
+    _program: _RemoteProgram
 
-    def __init__(self, program: _Program, number: int) -> None:
+    def __init__(self, program: _RemoteProgram, object_id: int) -> None:
         object.__setattr__(self, "_program", program)
-        object.__setattr__(self, "_number", number)
+        object.__setattr__(self, "_object_id", object_id)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._program.get(self._number, name)
+        return self._program.get(self._object_id, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._program.set(self._number, name, value)
+        self._program.set(self._object_id, name, value)
 
     def __call__(self, *arguments: object, **keywords: object) -> object:
-        return self._program.call({"object": self._number}, arguments, keywords)
+        return self._program.call({"object": self._object_id}, arguments, keywords)
 
     def __eq__(self, other: object) -> bool:
         if other is self:
             return True
-        if isinstance(other, ProgramObject):
-            self._refuse()
+        if isinstance(other, RemoteObject):
+            self._cannot_judge()
         return False
 
     __hash__ = object.__hash__
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _cannot_judge(self, *_: object) -> NoReturn:
         raise CannotJudgeError("a test relies on how the program compares, orders, counts or prints its own objects")
 
     def __bool__(self) -> bool:
         raise TypeError("the program returned an object where a plain value is wanted")
 
-    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _refuse
-    __str__ = __repr__ = __format__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
+    __str__ = __repr__ = __format__ = _cannot_judge
 
 
-def _change(old: object, new: object) -> None:
+def _update_in_place(old: object, new: object) -> None:
     """Arguments that a function changed in place are changed for the test as well."""
     if type(old) is list and type(new) is list:
         old[:] = new
@@ -356,10 +353,14 @@ def _change(old: object, new: object) -> None:
         old.update(new)
 
 
-def _exception(name: str, message: str) -> BaseException:
-    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt."""
+def _rebuild_exception(name: str, message: str) -> BaseException:
+    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt.
+
+    Not those that end an iteration: `all(map(f, inputs))` would take a program that raises one for right.
+    """
     kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
+    ends_iteration = kind in (StopIteration, StopAsyncIteration)
+    if isinstance(kind, type) and issubclass(kind, Exception) and not ends_iteration:
         try:
             return kind(message.partition(": ")[2])
         except TypeError:  # one that wants more than a message
@@ -367,7 +368,7 @@ def _exception(name: str, message: str) -> BaseException:
     return RuntimeError(message)
 
 
-def _where(error: BaseException) -> str:
+def _describe_failure(error: BaseException) -> str:
     """What failed, with the line of the test."""
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<test>"]
     suffix = f" (line {lines[-1].lineno} of the test)" if lines else ""

@@ -23,24 +23,24 @@ from functools import lru_cache
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.program.unpickle import private_tests
-from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
+from offleash.verifiers.sandbox.messages import MalformedMessageError, pack_message, take_message
 from offleash.verifiers.sandbox.run import (
-    BROKEN,
+    LIMIT_OF_EXIT_CODE,
     POLICY,
     CompletedCommand,
     Launcher,
     ProcessEnd,
     SandboxedProcess,
     SandboxPolicy,
-    chosen_route,
-    preloaded,
+    choose_backend,
+    preloaded_command,
     run,
 )
 from offleash.verifiers.verifier import Case, Judgement
 
-ENDED = "the program ended"  # in what the tests' process says about a program that is gone
+PROGRAM_ENDED = "the program ended"  # in what the tests' process says about a program that is gone
 # kind of test -> details that must be texts
-FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
+REQUIRED_FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
 
 def decide(case: Case) -> Judgement:
@@ -50,19 +50,19 @@ def decide(case: Case) -> Judgement:
     if not case.answer.strip():
         return Judgement(Verdict.WRONG, "there is no code")
     policy = POLICY.get()
-    session = _Session(case, policy)
+    program_run = _ProgramRun(case, policy)
     if policy.launcher is not None:
-        return session.run(policy.launcher)
+        return program_run.run(policy.launcher)
     with Launcher() as launcher:
-        return session.run(launcher)
+        return program_run.run(launcher)
 
 
 def readable(case: Case) -> str:
     """Why the problem's tests cannot be used; "" when they can."""
     kind = case.details.get("kind")
-    if not isinstance(kind, str) or kind not in FIELDS:
-        return f"the problem's kind of test is {kind!r}, not one of {', '.join(FIELDS)}"
-    for name in FIELDS[kind]:
+    if not isinstance(kind, str) or kind not in REQUIRED_FIELDS:
+        return f"the problem's kind of test is {kind!r}, not one of {', '.join(REQUIRED_FIELDS)}"
+    for name in REQUIRED_FIELDS[kind]:
         value = case.details.get(name)
         if not isinstance(value, str) or (name == "entry_point" and not value.strip()):
             return f"the problem's {name} is {str(value)[:60]!r}, not text"
@@ -79,7 +79,7 @@ def readable(case: Case) -> str:
     for number, test in enumerate(tests, 1):
         if not isinstance(test, dict) or not all(isinstance(test.get(key), str) for key in ("input", "output")):
             return f"test {number} of the problem lacks input or output"
-        if kind == "call" and (json_error := _not_json(test["input"], test["output"])):
+        if kind == "call" and (json_error := _json_error(test["input"], test["output"])):
             return f"test {number} of the problem: {json_error}"
     return ""
 
@@ -87,19 +87,19 @@ def readable(case: Case) -> str:
 def _tests(details: Mapping[str, object]) -> list[object]:
     tests = details.get("tests")
     private = details.get("private")
-    more = _decoded(private) if isinstance(private, str) and private.strip() else []
+    more = _decode_private_tests(private) if isinstance(private, str) and private.strip() else []
     return [*(tests if isinstance(tests, list | tuple) else []), *more]
 
 
 @lru_cache(maxsize=4)
-def _decoded(private: str) -> list[dict[str, str]]:
+def _decode_private_tests(private: str) -> list[dict[str, str]]:
     """Private tests are megabytes and the same for every answer to a problem."""
     return private_tests(private)
 
 
 @lru_cache(maxsize=4096)
-def _not_json(given: str, expected: str) -> str:
-    for text in (*given.split("\n"), expected):
+def _json_error(arguments: str, expected: str) -> str:
+    for text in (*arguments.split("\n"), expected):
         try:
             if text.strip():
                 json.loads(text)
@@ -108,7 +108,7 @@ def _not_json(given: str, expected: str) -> str:
     return ""
 
 
-class _Session:
+class _ProgramRun:
     """One case in the sandbox: what is sent, and the verdict that follows from the messages that come back.
 
     Messages come from a process that the program cannot write to; still, none is believed without a check. For
@@ -119,60 +119,68 @@ class _Session:
     def __init__(self, case: Case, policy: SandboxPolicy) -> None:
         self._case, self._policy = case, policy
         self._kind = str(case.details["kind"])
-        self._inbox = bytearray()
+        self._buffer = bytearray()
         self._ready = False
         self._passed: set[int] = set()
         self._verdict: Judgement | None = None
         tests = _tests(case.details) if self._kind != "check" else []
-        self._asserts = [str(test) for test in tests] if self._kind == "asserts" else []
-        self._io: list[dict[str, str]] = [dict(test) for test in tests if isinstance(test, dict)]
-        self._expected = [test["output"] for test in self._io]
+        self._assertions = [str(test) for test in tests] if self._kind == "asserts" else []
+        self._io_tests: list[dict[str, str]] = [dict(test) for test in tests if isinstance(test, dict)]
+        self._expected = [test["output"] for test in self._io_tests]
         # bytes of output per test: sixteen times the longest expected one leaves room for a chatty program, and a
         # program that prints for ever is stopped
-        self._most = 16 * max((len(text.encode("utf-8", "replace")) for text in self._expected), default=0) + (64 << 10)
-        self._limits = replace(policy.limits, output=self._most * (len(self._expected) + 1) + (1 << 20))
-        self._route = chosen_route(policy.trust_code)
+        self._max_output = 16 * max((len(text.encode("utf-8", "replace")) for text in self._expected), default=0) + (
+            64 << 10
+        )
+        self._limits = replace(policy.limits, output=self._max_output * (len(self._expected) + 1) + (1 << 20))
+        self._backend = choose_backend(policy.trust_code)
 
     def run(self, launcher: Launcher) -> Judgement:
         """Run the program against its tests."""
         if self._kind not in ("check", "asserts"):
-            command = preloaded("offleash.verifiers.program.runner", "shared" if self._route == "trusted" else "alone")
+            command = preloaded_command(
+                "offleash.verifiers.program.runner", "shared" if self._backend == "trusted" else "alone"
+            )
             return self._judgement(self._run(command, launcher))
-        calls_out, calls_in = os.pipe()
-        answers_out, answers_in = os.pipe()
+        calls_read, calls_write = os.pipe()
+        replies_read, replies_write = os.pipe()
         try:
             program = SandboxedProcess(
-                preloaded("offleash.verifiers.program.calls"),
+                preloaded_command("offleash.verifiers.program.calls"),
                 self._limits,
-                route=self._route,
+                backend=self._backend,
                 launcher=launcher,
-                pipes=(calls_out, answers_in),
+                pipes=(calls_read, replies_write),
             )
         except BaseException:
-            os.close(calls_in)
-            os.close(answers_out)
+            os.close(calls_write)
+            os.close(replies_read)
             raise
         with program:
-            command = preloaded("offleash.verifiers.program.assertions")
-            judgement = self._judgement(self._run(command, launcher, (calls_in, answers_out), [program]))
-            if judgement.verdict is Verdict.WRONG and ENDED in judgement.reason:
+            command = preloaded_command("offleash.verifiers.program.assertions")
+            judgement = self._judgement(self._run(command, launcher, (calls_write, replies_read), [program]))
+            if judgement.verdict is Verdict.WRONG and PROGRAM_ENDED in judgement.reason:
                 # it was ended for a broken limit, which the tests' process cannot know
-                ended = BROKEN.get(program.wait(10.0))
+                ended = LIMIT_OF_EXIT_CODE.get(program.wait(10.0))
                 judgement = replace(judgement, reason=self._reason(ended)) if ended else judgement
             return judgement
 
     def _run(
-        self, command: list[str], launcher: Launcher, given: Sequence[int] = (), beside: Sequence[SandboxedProcess] = ()
+        self,
+        command: list[str],
+        launcher: Launcher,
+        extra_fds: Sequence[int] = (),
+        companions: Sequence[SandboxedProcess] = (),
     ) -> CompletedCommand:
         return run(
             command,
             self._limits,
-            stdin=packed(self._job()),
-            route=self._route,
+            stdin=pack_message(self._job()),
+            backend=self._backend,
             launcher=launcher,
-            given=given,
-            beside=beside,
-            watch=self._hear,
+            extra_fds=extra_fds,
+            companions=companions,
+            on_output=self._on_output,
             stopped=self._policy.stopped,
         )
 
@@ -181,32 +189,32 @@ class _Session:
         details = self._case.details
         texts = ("prompt", "entry_point", "partial", "setup", "test")
         job: dict[str, object] = {name: str(details.get(name) or "") for name in texts}
-        job |= {"kind": self._kind, "answer": self._case.answer, "most": self._most}
-        job |= {"inputs": [test["input"] for test in self._io], "tests": self._asserts}
+        job |= {"kind": self._kind, "answer": self._case.answer, "max_output": self._max_output}
+        job |= {"inputs": [test["input"] for test in self._io_tests], "tests": self._assertions}
         return job | {"gold": self._case.gold or ""}
 
-    def _hear(self, chunk: bytes) -> bool:
+    def _on_output(self, chunk: bytes) -> bool:
         """Take in what the runner says; whether the verdict is clear."""
-        self._inbox += chunk
+        self._buffer += chunk
         try:
-            while self._verdict is None and (message := taken(self._inbox)) is not None:
-                self._take(message if isinstance(message, dict) else {})
-        except GarbledError as error:
+            while self._verdict is None and (message := take_message(self._buffer)) is not None:
+                self._on_message(message if isinstance(message, dict) else {})
+        except MalformedMessageError as error:
             self._verdict = Judgement(Verdict.WRONG, f"the program's answer cannot be read: {error}")
         return self._verdict is not None
 
-    def _judgement(self, finished: CompletedCommand) -> Judgement:
+    def _judgement(self, completed: CompletedCommand) -> Judgement:
         """The verdict, once the sandbox has ended."""
-        if finished.ended is ProcessEnd.STOPPED:
-            return Judgement(Verdict.FAILED, finished.ended.value)
+        if completed.ended is ProcessEnd.STOPPED:
+            return Judgement(Verdict.FAILED, completed.ended.value)
         if self._verdict is not None:
             return self._verdict
-        if finished.ended is ProcessEnd.WALL:
-            return Judgement(Verdict.FAILED, finished.limit, retry=True)
+        if completed.ended is ProcessEnd.WALL:
+            return Judgement(Verdict.FAILED, completed.limit, retry=True)
         if not self._ready:
-            error_text = finished.errors or finished.ended.value
+            error_text = completed.errors or completed.ended.value
             return Judgement(Verdict.FAILED, f"the sandbox did not start: {error_text}")
-        return Judgement(Verdict.WRONG, self._reason(finished.ended))
+        return Judgement(Verdict.WRONG, self._reason(completed.ended))
 
     def _reason(self, ended: ProcessEnd) -> str:
         limits = self._limits
@@ -218,7 +226,7 @@ class _Session:
         }
         return reasons.get(ended, "the program ended the run before its tests had")
 
-    def _take(self, message: dict[str, object]) -> None:
+    def _on_message(self, message: dict[str, object]) -> None:
         """Act on one message; the first that settles the verdict wins, so later ones cannot take it back."""
         if not self._ready:
             self._ready = message.get("ready") is True
@@ -243,15 +251,15 @@ class _Session:
         if message.get("trouble"):
             self._verdict = Judgement(Verdict.WRONG, f"{name}: {str(message['trouble'])[:300]}")
         elif self._kind == "stdin" and not same_output(str(message.get("output", "")), expected):
-            self._verdict = Judgement(Verdict.WRONG, f"{name}: printed {_shown(message.get('output'))}")
+            self._verdict = Judgement(Verdict.WRONG, f"{name}: printed {_preview(message.get('output'))}")
         elif self._kind == "call" and not same_value(message.get("result"), json.loads(expected)):
-            self._verdict = Judgement(Verdict.WRONG, f"{name}: returned {_shown(message.get('result'))}")
+            self._verdict = Judgement(Verdict.WRONG, f"{name}: returned {_preview(message.get('result'))}")
         self._passed.add(index)
         if self._verdict is None and len(self._passed) == len(self._expected):
             self._verdict = Judgement(Verdict.CORRECT)
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     text = value.strip() if isinstance(value, str) else json.dumps(value)
     return repr(text if len(text) <= 80 else text[:77] + "...")
 

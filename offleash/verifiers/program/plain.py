@@ -15,50 +15,50 @@ from itertools import islice
 from types import GeneratorType
 from typing import Any, cast
 
-WIDE = 1 << 63  # integers beyond this travel in hexadecimal: reading and writing decimals takes quadratic time
-MOST_ELEMENTS = 2_000_000  # of an iterator
+INT64_LIMIT = 1 << 63  # integers beyond this travel in hexadecimal: reading and writing decimals takes quadratic time
+MAX_ELEMENTS = 2_000_000  # of an iterator
 # Values that tests only iterate over.
 ITERATORS: tuple[type, ...] = (
     *(GeneratorType, map, filter, zip, enumerate, reversed, range(0).__iter__().__class__),
     *(iter([]).__class__, iter(()).__class__, iter({}).__class__, iter("").__class__, iter(set()).__class__),
     *({}.keys().__class__, {}.values().__class__, {}.items().__class__),
 )
-Other = Callable[[object], object]  # what to do with a value that is not plain
+Fallback = Callable[[object], object]  # what to do with a value that is not plain
 
 
 class NotPlainError(TypeError):
     """A value that only its own process knows."""
 
 
-def encoded(value: Any, other: Other | None = None) -> object:
-    """A value as JSON; `other` gives the content of the tag "ref" for what is not plain, otherwise NotPlainError."""
+def encode(value: Any, fallback: Fallback | None = None) -> object:
+    """A value as JSON; `fallback` gives the content of the tag "ref" for what is not plain, otherwise NotPlainError."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if isinstance(value, int) and kind is not bool:
         number = int(value)
-        return number if -WIDE < number < WIDE else {"int": hex(number)}
+        return number if -INT64_LIMIT < number < INT64_LIMIT else {"int": hex(number)}
     if isinstance(value, list):
-        return [encoded(item, other) for item in value]
+        return [encode(item, fallback) for item in value]
     if isinstance(value, str | float):
         return str(value) if isinstance(value, str) else float(value)
-    for base, (tag, write, _) in KINDS.items():
+    for base, (tag, write, _) in CODECS.items():
         if isinstance(value, base):
             content = write(value)
-            return {tag: encoded(content, other) if tag in NESTED else content}
+            return {tag: encode(content, fallback) if tag in CONTAINER_TAGS else content}
     if isinstance(value, ITERATORS):
-        return {"iter": [encoded(item, other) for item in islice(cast(Iterable[object], value), MOST_ELEMENTS)]}
+        return {"iter": [encode(item, fallback) for item in islice(cast(Iterable[object], value), MAX_ELEMENTS)]}
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return encoded(value.tolist(), other)
-    if other is not None:
-        return {"ref": other(value)}
+        return encode(value.tolist(), fallback)
+    if fallback is not None:
+        return {"ref": fallback(value)}
     raise NotPlainError(f"a value of type {kind.__name__}, which is not plain")
 
 
-def decoded(value: object, other: Other | None = None) -> Any:
-    """The value of JSON; ValueError where it is not what `encoded` writes."""
+def decode(value: object, fallback: Fallback | None = None) -> Any:
+    """The value of JSON; ValueError where it is not what `encode` writes."""
     if isinstance(value, list):
-        return [decoded(item, other) for item in value]
+        return [decode(item, fallback) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1:
@@ -67,12 +67,12 @@ def decoded(value: object, other: Other | None = None) -> Any:
     if tag == "int":
         return int(str(content), 16)
     if tag == "iter" and isinstance(content, list):
-        return iter([decoded(item, other) for item in content])
-    if tag == "ref" and other is not None:
-        return other(content)
-    if tag not in BY_TAG:
+        return iter([decode(item, fallback) for item in content])
+    if tag == "ref" and fallback is not None:
+        return fallback(content)
+    if tag not in READERS_BY_TAG:
         raise ValueError("not a plain value")
-    return BY_TAG[tag](decoded(content, other) if tag in NESTED else content)
+    return READERS_BY_TAG[tag](decode(content, fallback) if tag in CONTAINER_TAGS else content)
 
 
 def _pairs(value: dict[object, object]) -> list[list[object]]:
@@ -80,7 +80,7 @@ def _pairs(value: dict[object, object]) -> list[list[object]]:
 
 
 # kind -> tag, how its content is written, how it is read; the order matters: a datetime is a date
-KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+CODECS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     tuple: ("tuple", list, tuple),
     dict: ("dict", _pairs, dict),
     set: ("set", list, set),
@@ -106,5 +106,5 @@ KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda content: timedelta(*content),
     ),
 }
-NESTED = {"tuple", "dict", "set", "frozenset", "deque"}  # whose content holds values of any kind
-BY_TAG = {tag: read for tag, _, read in KINDS.values()}
+CONTAINER_TAGS = {"tuple", "dict", "set", "frozenset", "deque"}  # whose content holds values of any kind
+READERS_BY_TAG = {tag: read for tag, _, read in CODECS.values()}

@@ -16,22 +16,22 @@ from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from offleash.verifiers.program.assembly import CONTEST, CONTEST_MODULES, whole
+from offleash.verifiers.program.assembly import CONTEST_MODULES, CONTEST_PRELUDE, program_sources
 from offleash.verifiers.sandbox.limits import DUMPABLE, prctl, reap
-from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
+from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send, take_message
 
 Job = dict[str, Any]  # a message: see program.decide
 for _name in CONTEST_MODULES:  # in the launcher, once for all programs
     importlib.import_module(_name)
-RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
+EXIT_RAISED = 70  # exit code of a program that ended in an exception: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str]) -> None:
     """Read one job, run it, answer; `alone` when the process namespace is its own."""
     requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
-        os.dup2(null, standard)
+        os.dup2(devnull, standard)
     prctl(DUMPABLE, 0)  # before the first fork: forks of the same user could otherwise write into this process
     job = receive(requests)
     assert isinstance(job, dict)
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     job |= {"alone": arguments == ["alone"]}
     send(replies, {"ready": True})
     try:
-        KINDS[job["kind"]](job, lambda message: send(replies, message))
+        RUNNERS[job["kind"]](job, lambda message: send(replies, message))
         send(replies, {"end": True})
     except SyntaxError as error:
         send(replies, {"wrong": f"syntax error: {error.msg} (line {error.lineno})"})
@@ -47,85 +47,91 @@ def main(arguments: list[str]) -> None:
         send(replies, {"wrong": f"{type(error).__name__}: {error}"[:300]})
 
 
-def _stdin(job: Job, say: Callable[[object], None]) -> None:
+def _run_on_inputs(job: Job, reply: Callable[[object], None]) -> None:
     """The whole program once for each input."""
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
-    prelude = _contest()
+    codes = [
+        compile(source, "<program>", "exec", dont_inherit=True)
+        for source in program_sources(job["answer"], job["partial"])
+    ]
+    prelude = _contest_names()
     for index, text in enumerate(job["inputs"]):
-        stdin_fd, errors = _scratch(text.encode("utf-8", "surrogatepass")), _scratch(b"")
-        reading, writing = os.pipe()
+        stdin_fd, stderr_fd = _unnamed_file(text.encode("utf-8", "surrogatepass")), _unnamed_file(b"")
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
-            for fd, standard in ((stdin_fd, 0), (writing, 1), (errors, 2)):
+            for fd, standard in ((stdin_fd, 0), (write_end, 1), (stderr_fd, 2)):
                 os.dup2(fd, standard)
             os.closerange(3, 256)
             os.setsid()
-            _as_main(prelude, codes)
+            _run_as_main(prelude, codes)
             raise SystemExit  # the interpreter ends as after any program: threads are waited for, output is flushed
-        os.close(writing)
-        output, whole_output = _output(reading, int(job["most"]))
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if whole_output else 0
+        os.close(write_end)
+        output, is_complete = _read_output(read_end, int(job["max_output"]))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if is_complete else 0
         reap(child, job["alone"])
-        error = "" if whole_output else "it prints far more than is expected"
-        if whole_output and (code == RAISED or code < 0):
-            error = _last_line(errors) if code == RAISED else f"it was killed by signal {-code}"
-        say({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
-        for fd in (stdin_fd, errors, reading):
+        error = "" if is_complete else "it prints far more than is expected"
+        if is_complete and (code == EXIT_RAISED or code < 0):
+            error = _last_line(stderr_fd) if code == EXIT_RAISED else f"it was killed by signal {-code}"
+        reply({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
+        for fd in (stdin_fd, stderr_fd, read_end):
             os.close(fd)
 
 
-def _call(job: Job, say: Callable[[object], None]) -> None:
+def _run_calls(job: Job, reply: Callable[[object], None]) -> None:
     """A function, or a method of class Solution, called for each input; in one process, as contest sites do."""
-    codes = [compile(source, "<program>", "exec", dont_inherit=True) for source in whole(job["answer"], job["partial"])]
-    prelude = _contest()
-    reading, writing = os.pipe()
+    codes = [
+        compile(source, "<program>", "exec", dont_inherit=True)
+        for source in program_sources(job["answer"], job["partial"])
+    ]
+    prelude = _contest_names()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.dup2(writing, 3)
+        os.dup2(write_end, 3)
         os.closerange(4, 256)
         os.setsid()
-        _answer_calls(prelude, codes, job, 3)
+        _call_function(prelude, codes, job, 3)
         os._exit(0)
-    os.close(writing)
-    inbox, bound = bytearray(), int(job["most"])
-    while chunk := os.read(reading, 1 << 16):
-        inbox += chunk
-        with contextlib.suppress(GarbledError):
-            while (message := taken(inbox)) is not None:
+    os.close(write_end)
+    buffer, max_output = bytearray(), int(job["max_output"])
+    while chunk := os.read(read_end, 1 << 16):
+        buffer += chunk
+        with contextlib.suppress(MalformedMessageError):
+            while (message := take_message(buffer)) is not None:
                 if isinstance(message, dict):
-                    say({key: message[key] for key in ("test", "result", "trouble") if key in message})
-        if len(inbox) > bound:
+                    reply({key: message[key] for key in ("test", "result", "trouble") if key in message})
+        if len(buffer) > max_output:
             break
     reap(child, job["alone"])
 
 
-def _answer_calls(prelude: dict[str, object], codes: list[CodeType], job: Job, fd: int) -> None:
+def _call_function(prelude: dict[str, object], codes: list[CodeType], job: Job, fd: int) -> None:
     """In the fork: run the program, call its function for each input, write every result as JSON."""
     index = 0
     try:
         module = _module("solution", prelude)
         for code in codes:
             exec(code, module.__dict__)
-        holder = module.__dict__.get("Solution")
-        target = getattr(holder() if holder else module, job["entry_point"])
+        solution_class = module.__dict__.get("Solution")
+        target = getattr(solution_class() if solution_class else module, job["entry_point"])
         for index, text in enumerate(job["inputs"]):
             arguments = [json.loads(line) for line in text.split("\n") if line.strip()]
-            send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_scalar))})
+            send(fd, {"test": index, "result": json.loads(json.dumps(target(*arguments), default=_numpy_scalar))})
     except BaseException as error:
         send(fd, {"test": index, "trouble": f"{type(error).__name__}: {error}"[:300]})
 
 
-KINDS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
-    "stdin": _stdin,
-    "call": _call,
+RUNNERS: dict[str, Callable[[Job, Callable[[object], None]], None]] = {
+    "stdin": _run_on_inputs,
+    "call": _run_calls,
 }
 
 
 @cache
-def _contest() -> dict[str, object]:
+def _contest_names() -> dict[str, object]:
     """Names that contest sites give every program; loaded once, before the forks."""
     names: dict[str, object] = {}
-    exec(CONTEST, names)
+    exec(CONTEST_PRELUDE, names)
     del names["__builtins__"]
     return names
 
@@ -137,7 +143,7 @@ def _module(name: str, names: dict[str, object]) -> ModuleType:
     return module
 
 
-def _as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
+def _run_as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
     """Run code as a script of its own; an exception is shown on the standard error, as ever."""
     module = _module("__main__", prelude)
     sys.argv = ["program.py"]
@@ -151,20 +157,20 @@ def _as_main(prelude: dict[str, object], codes: list[CodeType]) -> None:
         importlib.import_module("threading").__dict__["_shutdown"]()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(RAISED)
+        os._exit(EXIT_RAISED)
 
 
-def _output(reading: int, most: int) -> tuple[bytes, bool]:
+def _read_output(read_end: int, max_output: int) -> tuple[bytes, bool]:
     """What it prints until it closes its output; whether that was all."""
     output = bytearray()
-    while chunk := os.read(reading, 1 << 16):
+    while chunk := os.read(read_end, 1 << 16):
         output += chunk
-        if len(output) > most:
-            return bytes(output[:most]), False
+        if len(output) > max_output:
+            return bytes(output[:max_output]), False
     return bytes(output), True
 
 
-def _scratch(content: bytes) -> int:
+def _unnamed_file(content: bytes) -> int:
     """An open file without a name."""
     name = f".{os.getpid()}"
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -183,7 +189,7 @@ def _last_line(fd: int) -> str:
     return lines[-1][:300] if lines else "it ended in an exception"
 
 
-def _scalar(value: object) -> object:
+def _numpy_scalar(value: object) -> object:
     """NumPy's scalars compare like Python's; nothing else that JSON does not know is an answer."""
     if type(value).__module__ == "numpy" and (item := getattr(value, "item", None)) is not None:
         return item()

@@ -13,41 +13,42 @@ import zlib
 
 from offleash.errors import OffleashError
 
-LARGEST = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
+MAX_BYTES = 512 << 20  # bytes after decompression: the largest real ones are below a fifth of this
 
 
 class ForbiddenPickleError(pickle.UnpicklingError):
     """The pickle names something that is not admitted."""
 
 
-def plain(data: bytes) -> object:
+def load_plain_pickle(data: bytes) -> object:
     """The value of a pickle that names nothing; pickle.UnpicklingError otherwise."""
-    return _Restricted(io.BytesIO(data)).load()
+    return _RestrictedUnpickler(io.BytesIO(data)).load()
 
 
 def private_tests(text: str) -> list[dict[str, str]]:
     """LiveCodeBench's tests: JSON, or base64 of a zlib stream of a pickle of JSON, as the data set stores them."""
-    tests = _json(text) if text.lstrip()[:1] in ("[", "{") else _json(_unpacked(text))
+    tests = _parse_json(text) if text.lstrip()[:1] in ("[", "{") else _parse_json(_decompress(text))
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise OffleashError(
             f"The private tests are not a list of tests but {str(tests)[:80]!r}. Load the data set again."
         )
     return [
-        {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in t.items()} for t in tests
+        {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in test.items()}
+        for test in tests
     ]
 
 
-def _unpacked(text: str) -> str:
+def _decompress(text: str) -> str:
     try:
-        packed = base64.b64decode("".join(text.split()), validate=True)
+        compressed = base64.b64decode("".join(text.split()), validate=True)
         inflater = zlib.decompressobj()
-        data = inflater.decompress(packed, LARGEST)
+        data = inflater.decompress(compressed, MAX_BYTES)
         if inflater.unconsumed_tail or not inflater.eof:
             raise OffleashError(
-                f"The private tests do not end within {LARGEST >> 20} MiB: they are damaged, or malicious. "
+                f"The private tests do not end within {MAX_BYTES >> 20} MiB: they are damaged, or malicious. "
                 "Load the data set again."
             )
-        value = plain(data)
+        value = load_plain_pickle(data)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise OffleashError(f"The private tests are neither JSON nor base64 of zlib: {error}.") from None
     except ForbiddenPickleError as error:
@@ -59,7 +60,7 @@ def _unpacked(text: str) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _json(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,7 +68,7 @@ def _json(text: str) -> object:
     return value
 
 
-class _Restricted(pickle.Unpickler):
+class _RestrictedUnpickler(pickle.Unpickler):
     """An unpickler that resolves no name: resolving is how a pickle reaches code."""
 
     def find_class(self, module: str, name: str) -> object:

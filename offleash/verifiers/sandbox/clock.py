@@ -12,53 +12,54 @@ import time
 from collections.abc import Iterable
 from enum import Enum, auto
 
-from offleash.verifiers.sandbox.limits import LINUX, TICK, content
+from offleash.verifiers.sandbox.limits import LINUX, TICKS_PER_SECOND, read_small_file
 
-PATIENCE = 20.0  # seconds on the clock for each second of processor time: other processes may want the processor too
-ALONE = 40.0  # the same on the second try
-LOOK = 0.2  # seconds between two looks
+WALL_FACTOR = 20.0  # seconds on the clock for each second of processor time: other processes may want the processor too
+RETRY_WALL_FACTOR = 40.0  # the same on the second try
+CHECK_INTERVAL = 0.2  # seconds between two looks
 
 
-class Exceeded(Enum):
+class ExceededLimit(Enum):
     """Which limit a case has exceeded."""
 
-    PROCESSOR = auto()
-    WAITING = auto()
-    CLOCK = auto()
+    CPU_TIME = auto()
+    IDLE_TIME = auto()
+    WALL_TIME = auto()
 
 
 class CaseClock:
-    """The time of one case; `look` again at `next_look` at the latest."""
+    """The time of one case; `check` again at `next_check` at the latest."""
 
-    def __init__(self, seconds: float, patience: float, used: float = 0.0) -> None:
-        self._seconds, self._patience, self._before = seconds, patience, used
-        self._started = self._looked = time.monotonic()
-        self._waited = 0.0
-        self._last: tuple[float, bool] = (-1.0, True)
+    def __init__(self, seconds: float, wall_factor: float, used: float = 0.0) -> None:
+        self._seconds, self._wall_factor, self._used_before = seconds, wall_factor, used
+        self._started = self._checked_at = time.monotonic()
+        self._idle_seconds = 0.0
+        self._last_activity: tuple[float, bool] = (-1.0, True)
         self.used = 0.0  # seconds of processor time, as of the last look
-        self.next_look = self._started + min(LOOK, seconds)
+        self.next_check = self._started + min(CHECK_INTERVAL, seconds)
 
-    def look(self, roots: Iterable[int]) -> Exceeded | None:
+    def check(self, roots: Iterable[int]) -> ExceededLimit | None:
         """Look at the processes below these, and themselves; the limit that is exceeded."""
         now, state = time.monotonic(), activity(roots)
-        if state == self._last and not state[1]:  # nothing ran or wanted to, neither then nor now nor in between
-            self._waited += now - self._looked
-        self._looked, self._last = now, state
-        self.next_look = now + LOOK
-        self.used = max(self.used, state[0] - self._before)
+        # nothing ran or wanted to, neither then nor now nor in between
+        if state == self._last_activity and not state[1]:
+            self._idle_seconds += now - self._checked_at
+        self._checked_at, self._last_activity = now, state
+        self.next_check = now + CHECK_INTERVAL
+        self.used = max(self.used, state[0] - self._used_before)
         if self.used >= self._seconds:
-            return Exceeded.PROCESSOR
-        if self._waited >= self._seconds:
-            return Exceeded.WAITING
-        return Exceeded.CLOCK if now - self._started >= self._seconds * self._patience else None
+            return ExceededLimit.CPU_TIME
+        if self._idle_seconds >= self._seconds:
+            return ExceededLimit.IDLE_TIME
+        return ExceededLimit.WALL_TIME if now - self._started >= self._seconds * self._wall_factor else None
 
-    def reason(self, exceeded: Exceeded) -> str:
+    def reason(self, exceeded: ExceededLimit) -> str:
         """The limit in words."""
-        if exceeded is Exceeded.PROCESSOR:
+        if exceeded is ExceededLimit.CPU_TIME:
             return f"time limit of {self._seconds:g} s"
-        if exceeded is Exceeded.WAITING:
+        if exceeded is ExceededLimit.IDLE_TIME:
             return f"wall-clock limit: it waited for {self._seconds:g} s without using the processor"
-        limit = self._seconds * self._patience
+        limit = self._seconds * self._wall_factor
         return f"wall-clock limit of {limit:g} s, before its {self._seconds:g} s of processor time were used"
 
 
@@ -69,16 +70,16 @@ def activity(roots: Iterable[int]) -> tuple[float, bool]:
     """
     if not LINUX:
         return 0.0, True
-    ticks, awake, left = 0, False, list(roots)
-    while left:
-        pid = left.pop()
+    ticks, runnable, unvisited = 0, False, list(roots)
+    while unvisited:
+        pid = unvisited.pop()
         try:
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-                fields = content(f"/proc/{pid}/task/{task}/stat").rpartition(b")")[2].split()
-                awake = awake or fields[0] in b"RD"
-                left += map(int, content(f"/proc/{pid}/task/{task}/children").split())
-            fields = content(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+                fields = read_small_file(f"/proc/{pid}/task/{task}/stat").rpartition(b")")[2].split()
+                runnable = runnable or fields[0] in b"RD"
+                unvisited += map(int, read_small_file(f"/proc/{pid}/task/{task}/children").split())
+            fields = read_small_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
             ticks += sum(map(int, fields[11:15]))  # own and of waited-for children: user, system
         except (OSError, ValueError, IndexError):
-            awake = True
-    return ticks / TICK, awake
+            runnable = True
+    return ticks / TICKS_PER_SECOND, runnable

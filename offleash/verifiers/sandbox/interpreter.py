@@ -11,46 +11,59 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from offleash.verifiers.sandbox.isolation import TMPFS_SIZE_SINCE, bubblewrap_version
 
-AS_OWNER: set[str] = set()  # routes in which root's command stays root outside, because nobody cannot read its Python
+
+@dataclass(frozen=True)
+class BackendVariant:
+    """How a backend works on this machine: what unavailable_reason has found by trying."""
+
+    as_owner: bool = False  # root's command stays root outside, because nobody cannot read its Python
+    starts_python: bool = False  # bwrap starts a supervisor of its own: its namespaces cannot be joined
+
+
+VARIANTS: dict[str, BackendVariant] = {}  # of each backend that was tried
 LINUX = sys.platform == "linux"
 # The real file, not the link of a virtual environment: links may lead outside of what a sandbox holds.
-PROGRAM = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 # -P: a folder of scripts never comes before the standard library; -S: paths are given
-FLAGS = ("-s", "-P", "-S")
-BOOT = (
+PYTHON_FLAGS = ("-s", "-P", "-S")
+BOOTSTRAP = (
     "import json, sys; from importlib import import_module; paths = json.loads(sys.argv[1]); "
     "sys.path += [path for path in paths if path not in sys.path]; import_module(sys.argv[2]).main(sys.argv[3:])"
 )
 # Without the package's public face, whose imports take longer than all that a launcher or a runner does.
-BARE = "import sys; face = type(sys)('offleash'); face.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = face; "
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+LIGHT_PACKAGE = (
+    "import sys; root = type(sys)('offleash'); root.__path__ = [sys.argv.pop(1)]; sys.modules['offleash'] = root; "
+)
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 # The dynamic linker's own files, without which shared libraries outside of the standard folders are not found.
-LINKER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+LINKER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 
 
-def start(module: str, *arguments: str) -> list[str]:
+def python_command(module: str, *arguments: str) -> list[str]:
     """The command that starts a fresh Python of this kind and calls `main(arguments)` of a module."""
-    return [PROGRAM, *FLAGS, "-c", BOOT, json.dumps(module_paths()), module, *arguments]
+    return [PYTHON, *PYTHON_FLAGS, "-c", BOOTSTRAP, json.dumps(module_paths()), module, *arguments]
 
 
-def start_bare(module: str, *arguments: str) -> list[str]:
+def light_python_command(module: str, *arguments: str) -> list[str]:
     """The same for a module of ours that needs nothing of offleash but its neighbours: it starts in half the time."""
     package = str(_package("offleash"))
-    return [PROGRAM, *FLAGS, "-c", BARE + BOOT, package, json.dumps(module_paths()), module, *arguments]
+    script = LIGHT_PACKAGE + BOOTSTRAP
+    return [PYTHON, *PYTHON_FLAGS, "-c", script, package, json.dumps(module_paths()), module, *arguments]
 
 
-def trial() -> list[str]:
+def trial_command() -> list[str]:
     """A command that prints `ready` when this Python and all its libraries can be read."""
     script = (
         "import json, os, sys\nfor path in json.loads(sys.argv[1]):\n    os.path.isdir(path) and os.listdir(path)\n"
     )
     script += "sys.path += json.loads(sys.argv[1])\nimport offleash.verifiers.verifier, ctypes\nprint('ready')"
-    return [PROGRAM, *FLAGS, "-c", script, json.dumps(module_paths())]
+    return [PYTHON, *PYTHON_FLAGS, "-c", script, json.dumps(module_paths())]
 
 
 def environment() -> dict[str, str]:
@@ -79,34 +92,35 @@ def trusted_environment() -> dict[str, str]:
     )
 
 
-def specification(route: str, command: Sequence[str], limits: dict[str, object], modules: Sequence[str]) -> str:
+def specification(backend: str, command: Sequence[str], limits: dict[str, object], modules: Sequence[str]) -> str:
     """What the launcher is to build and run, as JSON."""
-    binds, links = _held_files(tuple(modules), tuple(sys.path))
+    binds, links = _sandbox_files(tuple(modules), tuple(sys.path))
     spec: dict[str, object] = {
-        "route": route,
+        "backend": backend,
         "command": list(command),
         "limits": limits,
         "environment": environment(),
         "binds": binds,
         "links": links,
-        "as_owner": route in AS_OWNER,
-        "folder": tempfile.gettempdir() if route == "trusted" else "",
+        "as_owner": VARIANTS.get(backend, BackendVariant()).as_owner,
+        "folder": tempfile.gettempdir() if backend == "trusted" else "",
     }
-    if route == "bwrap":
+    if backend == "bwrap":
         installed = bubblewrap()
         assert installed is not None
         spec |= {
             "bwrap": installed[0],
-            "sized": installed[1] >= TMPFS_SIZE_SINCE,
-            "supervisor": start_bare("offleash.verifiers.sandbox.supervisor"),
+            "has_tmpfs_size": installed[1] >= TMPFS_SIZE_SINCE,
+            "supervisor": light_python_command("offleash.verifiers.sandbox.supervisor"),
+            "starts_python": VARIANTS.get(backend, BackendVariant()).starts_python,
         }
     return json.dumps(spec)
 
 
 @cache
-def _held_files(modules: tuple[str, ...], paths: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+def _sandbox_files(modules: tuple[str, ...], paths: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """What a sandbox holds, and the links among it; looked up once, since hundreds of sandboxes are alike."""
-    return needed_files(modules), {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink()}  # noqa: PTH115
+    return needed_files(modules), {path: os.readlink(path) for path in SYSTEM_FOLDERS if Path(path).is_symlink()}  # noqa: PTH115
 
 
 @cache
@@ -130,8 +144,8 @@ def needed_files(modules: tuple[str, ...] = ()) -> list[str]:
     the folder around it, which may hold data and keys.
     """
     prefix = Path(os.path.realpath(sys.base_prefix))
-    wanted = [Path(folder) for folder in (*SYSTEM, *LINKER) if not Path(folder).is_symlink()]
-    wanted += [Path(PROGRAM), *(prefix / name for name in ("bin", "lib", "lib64"))]
+    wanted = [Path(folder) for folder in (*SYSTEM_FOLDERS, *LINKER_FILES) if not Path(folder).is_symlink()]
+    wanted += [Path(PYTHON), *(prefix / name for name in ("bin", "lib", "lib64"))]
     wanted += [Path(os.path.realpath(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib")]
     wanted += [Path(path) for path in module_paths() if Path(path).name in ("site-packages", "dist-packages")]
     wanted += [_package(module.split(".")[0]) for module in ("offleash", *modules)]

@@ -33,14 +33,14 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 )
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 # Flags of statvfs(3) -> mount(2) that a remount must repeat: in a user namespace the kernel refuses to clear them.
-KEPT = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
-DETACH = 2
+REMOUNT_FLAGS = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
+MNT_DETACH = 2
 NOBODY = 65534  # the kernel's overflow user
 DEVICES = ("null", "zero", "full", "random", "urandom")  # all that Python needs; no terminal, no shared memory
-OLD, NEW = "/old", "/new"  # the host's root and the one being built, while both are there
+OLD_ROOT, NEW_ROOT = "/old", "/new"  # the host's root and the one being built, while both are there
 
 
-def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
+def enter_user_namespace(new_pid_namespace: bool = True, as_owner: bool = False) -> bool:
     """Enter a user namespace of our own, and a process namespace for the children.
 
     Args:
@@ -52,18 +52,20 @@ def enter_user_namespace(pids: bool = True, as_owner: bool = False) -> bool:
         the one user in it, called nobody.
     """
     user, group = os.geteuid(), os.getegid()
-    several = _unshared_and_mapped(NEWUSER | (NEWPID if pids else 0), ask=user == 0 and not as_owner)
-    if several:
+    has_nobody = _unshare_and_map_users(
+        NEWUSER | (NEWPID if new_pid_namespace else 0), with_nobody=user == 0 and not as_owner
+    )
+    if has_nobody:
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
     else:
         Path("/proc/self/setgroups").write_text("deny")  # or the kernel refuses the group map of an unprivileged user
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
-    if pids or several:
+    if new_pid_namespace or has_nobody:
         with contextlib.suppress(OSError):  # no namespaces within this one: less of the kernel within reach
             Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    return several
+    return has_nobody
 
 
 def build_root(spec: dict[str, object]) -> None:
@@ -78,52 +80,52 @@ def build_root(spec: dict[str, object]) -> None:
     disk = int(spec["limits"]["disk"])  # type: ignore[index]
     _mount("none", "/", None, REC | PRIVATE)  # nothing mounted from here on shows outside
     _mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
-    for folder in (OLD, NEW):
+    for folder in (OLD_ROOT, NEW_ROOT):
         os.mkdir("/tmp" + folder)  # noqa: PTH102
-    _pivot("/tmp", "/tmp" + OLD)
+    _pivot("/tmp", "/tmp" + OLD_ROOT)
     os.chdir("/")
-    _mount("tmpfs", NEW, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
+    _mount("tmpfs", NEW_ROOT, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
     for folder in ("/tmp", "/proc", "/dev"):
-        os.mkdir(NEW + folder)  # noqa: PTH102
-    _mount("tmpfs", NEW + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
+        os.mkdir(NEW_ROOT + folder)  # noqa: PTH102
+    _mount("tmpfs", NEW_ROOT + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
     # files are bounded too: empty ones take memory of the kernel that the size does not count
     _bind_files(spec)
     with contextlib.suppress(OSError):  # where a container masks parts of /proc the kernel refuses a fresh one
-        _mount("proc", NEW + "/proc", "proc", NOSUID | NODEV | NOEXEC)
-    _call("umount2", OLD.encode(), DETACH)
-    os.chdir(NEW)
+        _mount("proc", NEW_ROOT + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    _call("umount2", OLD_ROOT.encode(), MNT_DETACH)
+    os.chdir(NEW_ROOT)
     _pivot(".", ".")  # pivot_root(2): with both the same, the old root lies over the new one and is unmounted at once
-    _call("umount2", b".", DETACH)
+    _call("umount2", b".", MNT_DETACH)
     os.chdir("/")
     _mount("none", "/", None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
     _call("sethostname", b"sandbox", 7)
 
 
-def _unshared_and_mapped(flags: int, ask: bool) -> bool:
-    """Unshare; with `ask`, a helper maps root and nobody. Returns whether it could.
+def _unshare_and_map_users(flags: int, with_nobody: bool) -> bool:
+    """Unshare; with `with_nobody`, a helper maps root and nobody. Returns whether it could.
 
     Only a process outside of the namespace may map more than one user, so a fork that stays outside does it. It waits
     until this process has unshared: that closes the pipe.
     """
-    if not ask:
+    if not with_nobody:
         _unshare(flags)
         return False
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     helper = os.fork()
     if helper == 0:
-        os.close(writing)
-        os.read(reading, 1)
+        os.close(write_end)
+        os.read(read_end, 1)
         try:
             for kind in ("uid", "gid"):
                 Path(f"/proc/{os.getppid()}/{kind}_map").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
         except OSError:
             os._exit(1)
         os._exit(0)
-    os.close(reading)
+    os.close(read_end)
     try:
         _unshare(flags)
     finally:
-        os.close(writing)
+        os.close(write_end)
         _, status = os.waitpid(helper, 0)
     return status == 0
 
@@ -136,37 +138,37 @@ def _bind_files(spec: dict[str, object]) -> None:
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     for path in binds:
-        target = Path(NEW + path)
-        if Path(OLD + path).is_dir():
+        target = Path(NEW_ROOT + path)
+        if Path(OLD_ROOT + path).is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch()
-        _mount(OLD + path, NEW + path, None, BIND | REC)
-    for mount in _mounts_under([NEW + path for path in binds]):
-        _mount("none", mount, None, REMOUNT | BIND | RDONLY | _kept(mount))
+        _mount(OLD_ROOT + path, NEW_ROOT + path, None, BIND | REC)
+    for mount in _mounts_under([NEW_ROOT + path for path in binds]):
+        _mount("none", mount, None, REMOUNT | BIND | RDONLY | _remount_flags(mount))
     for device in DEVICES:
-        Path(f"{NEW}/dev/{device}").touch()
-        _mount(f"{OLD}/dev/{device}", f"{NEW}/dev/{device}", None, BIND)
+        Path(f"{NEW_ROOT}/dev/{device}").touch()
+        _mount(f"{OLD_ROOT}/dev/{device}", f"{NEW_ROOT}/dev/{device}", None, BIND)
     for link, to in links.items():
-        os.symlink(to, NEW + link)  # noqa: PTH211
+        os.symlink(to, NEW_ROOT + link)  # noqa: PTH211
 
 
 def _mounts_under(paths: list[str]) -> list[str]:
     """The mounts at the paths and those below them: a recursive bind takes them all, a remount only the first."""
     mounts = []
-    for line in Path(f"{OLD}/proc/self/mountinfo").read_text().splitlines():
+    for line in Path(f"{OLD_ROOT}/proc/self/mountinfo").read_text().splitlines():
         mount = line.split(" ")[4]  # proc(5): the mount point, with white space and backslash as octal escapes
-        for code, sign in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-            mount = mount.replace(code, sign)
+        for code, character in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
+            mount = mount.replace(code, character)
         if any(mount == path or mount.startswith(path + "/") for path in paths):
             mounts.append(mount)
     return mounts
 
 
-def _kept(path: str) -> int:
+def _remount_flags(path: str) -> int:
     flags = os.statvfs(path).f_flag
-    return sum(flag for known, flag in KEPT.items() if flags & known) | NOSUID
+    return sum(flag for known, flag in REMOUNT_FLAGS.items() if flags & known) | NOSUID
 
 
 def _unshare(flags: int) -> None:
@@ -208,8 +210,13 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+WAITING_PROGRAMS = ("/usr/bin/cat", "/bin/cat")  # what bwrap starts where its namespaces are joined
+INFO_FD = 3  # where bwrap says which process it started
+JOINED = {"mnt": NEWNS, "net": NEWNET, "ipc": NEWIPC, "uts": NEWUTS, "cgroup": NEWCGROUP}
+
+
 def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool) -> list[str]:
-    """The command line of bwrap, which builds the same as `build_root` and starts the supervisor in it.
+    """The command line of bwrap, which builds the same as `build_root`, and starts the supervisor or `cat` in it.
 
     In a user namespace that the launcher made, the supervisor starts as its root and becomes nobody by itself: for that
     it keeps the two capabilities to change users, and no other.
@@ -217,15 +224,14 @@ def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool)
     binds: list[str] = spec["binds"]  # type: ignore[assignment]
     links: dict[str, str] = spec["links"]  # type: ignore[assignment]
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
-    supervisor: list[str] = spec["supervisor"]  # type: ignore[assignment]
     command = [str(spec["bwrap"]), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent", "--as-pid-1", "--new-session"]
     command += ["--cap-drop", "ALL"]
-    if already_in_user_namespace:
+    if already_in_user_namespace and spec["starts_python"]:
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    else:
+    elif not already_in_user_namespace:
         command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
-    if spec["sized"]:
+    if spec["has_tmpfs_size"]:
         command += ["--size", str(limits["disk"])]
     command += ["--tmpfs", "/tmp"]
     # its own way of making the folders above a bind copies their modes: nobody could not pass those of root's home
@@ -238,5 +244,48 @@ def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool)
     for link, to in links.items():
         command += ["--symlink", to, link]
     command += ["--proc", "/proc", "--remount-ro", "/", "--chdir", "/tmp"]
-    inside = {key: spec[key] for key in ("route", "limits", "command", "environment")}
-    return [*command, "--", *supervisor, json.dumps(inside)]
+    if spec["starts_python"]:
+        supervisor: list[str] = spec["supervisor"]  # type: ignore[assignment]
+        inside = {key: spec[key] for key in ("backend", "limits", "command", "environment")}
+        return [*command, "--", *supervisor, json.dumps(inside)]
+    waiting = next((path for path in WAITING_PROGRAMS if os.path.exists(path)), WAITING_PROGRAMS[0])  # noqa: PTH110
+    return [*command, "--info-fd", str(INFO_FD), "--", waiting]
+
+
+class JoinedSandbox:
+    """The namespaces that bwrap has built around a process which does nothing but wait, joined by one of ours.
+
+    bwrap can only start programs, and another Python with its imports costs ten times what the sandbox costs. A fork of
+    the launcher that enters the same namespaces is isolated alike, and has all that it needs in memory. Its process
+    namespace is its own, so that it is process 1; whoever enters a user namespace made for it has the right to do so.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Open the namespaces of a process, as long as it is there."""
+        self._user = _open_namespace(pid, "user")
+        self._others = {flag: _open_namespace(pid, name) for name, flag in JOINED.items()}
+        self._root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
+
+    def enter_user_namespace(self) -> None:
+        """Enter its user namespace, and make a process namespace for the children."""
+        if os.fstat(self._user).st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116
+            _call("setns", self._user, NEWUSER)
+            with contextlib.suppress(OSError):
+                Path("/proc/sys/user/max_user_namespaces").write_text("0")
+        _unshare(NEWPID)
+
+    def enter(self) -> None:
+        """Enter the other namespaces, as the first process of its own, and see its own processes in /proc."""
+        for flag, fd in self._others.items():
+            _call("setns", fd, flag)
+        os.fchdir(self._root)
+        # old versions of bwrap change the root of their process, not of the namespace
+        root, seen = os.fstat(self._root), os.stat("/")  # noqa: PTH116
+        if (root.st_dev, root.st_ino) != (seen.st_dev, seen.st_ino):
+            os.chroot(".")
+        os.chdir("/")
+        _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+
+
+def _open_namespace(pid: int, name: str) -> int:
+    return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)

@@ -10,13 +10,15 @@ import signal
 import sys
 
 PDEATHSIG, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 22, 36, 38  # prctl(2)
+CAP_AMBIENT, CAP_AMBIENT_CLEAR_ALL = 47, 4  # prctl(2)
+CAPABILITY_VERSION_3 = 0x20080522  # capget(2)
 LINUX = sys.platform == "linux"
-TICK = os.sysconf("SC_CLK_TCK")  # of the times in /proc/*/stat, per second
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")  # of the times in /proc/*/stat, per second
 # System calls that a sandboxed process is refused, by machine: (AUDIT_ARCH, numbers). They hold memory that no limit of
 # a process counts (memfd_create, memfd_secret, shmget, shmat, msgget, semget, mq_open, keyrings, io_uring), reach into
 # other processes (ptrace, process_vm_*, pidfd_getfd, kcmp), or open parts of the kernel that no program needs
 # (bpf, perf_event_open, userfaultfd, namespaces and mounts).
-REFUSED_CALLS: dict[str, tuple[int, tuple[int, ...]]] = {
+BLOCKED_SYSTEM_CALLS: dict[str, tuple[int, tuple[int, ...]]] = {
     "x86_64": (
         0xC000003E,
         (
@@ -42,76 +44,99 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def bound(what: int, most: int) -> None:
+def set_limit(resource_id: int, maximum: int) -> None:
     """Lower one limit of this process, soft and hard; never above what it may have; nothing where that is refused."""
     with contextlib.suppress(ValueError, OSError):  # macOS knows RLIMIT_AS and refuses it
-        _, hard = resource.getrlimit(what)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, most))
+        _, hard = resource.getrlimit(resource_id)
+        maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
+        resource.setrlimit(resource_id, (maximum, maximum))
 
 
-def bound_memory(most: int) -> None:
+def limit_memory(maximum: int) -> None:
     """Limit the address space, and write no core files: each would be as large as the process."""
-    bound(resource.RLIMIT_AS, most)
-    bound(resource.RLIMIT_CORE, 0)
+    set_limit(resource.RLIMIT_AS, maximum)
+    set_limit(resource.RLIMIT_CORE, 0)
 
 
-def refuse_calls() -> None:
-    """Refuse REFUSED_CALLS to this process and all it starts, for good (seccomp(2)); needs NO_NEW_PRIVILEGES.
+def drop_capabilities() -> None:
+    """Give up every capability; for good together with NO_NEW_PRIVILEGES. Nothing where the system has none.
+
+    Whoever makes or enters a user namespace holds all of them there. An exec would take them from an ordinary user, but
+    a preloaded module runs without one, and with them a program could unmount, or write into the supervisor.
+    """
+    if not LINUX:
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(CAP_AMBIENT, CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    if libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "capset")
+
+
+def block_system_calls() -> None:
+    """Refuse BLOCKED_SYSTEM_CALLS to this process and all it starts, for good (seccomp(2)); needs NO_NEW_PRIVILEGES.
 
     The filter also refuses every call of a foreign architecture: 32-bit numbers would pass by the list.
     """
-    known = REFUSED_CALLS.get(os.uname().machine) if LINUX else None
+    known = BLOCKED_SYSTEM_CALLS.get(os.uname().machine) if LINUX else None
     if known is None:
         return
     import ctypes
     import struct
 
     architecture, numbers = known
-    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
+    load, equal, at_least, return_code = 0x20, 0x15, 0x35, 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
     allow, refuse = 0x7FFF0000, 0x00050000 | 38  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO with ENOSYS
-    last = len(numbers) + 1  # jumps are counted from the next instruction; the last one is the refusal
-    lines = [(load, 0, 0, 4), (equal, 0, last + 2, architecture), (load, 0, 0, 0), (at_least, last, 0, 1 << 30)]
-    lines += [(equal, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
-    lines += [(answer, 0, 0, allow), (answer, 0, 0, refuse)]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
-    program = struct.pack("HxxxxxxP", len(lines), ctypes.addressof(code))  # struct sock_fprog
+    refuse_offset = len(numbers) + 1  # jumps are counted from the next instruction; the last one is the refusal
+    instructions = [
+        (load, 0, 0, 4),
+        (equal, 0, refuse_offset + 2, architecture),
+        (load, 0, 0, 0),
+        (at_least, refuse_offset, 0, 1 << 30),
+    ]
+    instructions += [(equal, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
+    instructions += [(return_code, 0, 0, allow), (return_code, 0, 0, refuse)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in instructions))
+    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))  # struct sock_fprog
     if ctypes.CDLL(None, use_errno=True).prctl(SECCOMP, 2, ctypes.create_string_buffer(program), 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "seccomp")
 
 
-def processor_time(pid: int) -> float:
+def cpu_time(pid: int) -> float:
     """Seconds of processor time that a process and the children it has waited for have used; 0 when it is gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return _ticks(pid)[1] / TICK
+        return _parent_and_ticks(pid)[1] / TICKS_PER_SECOND
     return 0.0
 
 
-def family_time(root: int) -> float:
+def cpu_time_with_descendants(root: int) -> float:
     """The same for a process and all its descendants.
 
     Not counted is what a process used that ended without being waited for, because its parent ignores SIGCHLD: such a
     program meets the limit of wall-clock time instead.
     """
     parents, ticks = {}, {}
-    for name in _numbers("/proc"):
+    for name in _pids("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            parents[int(name)], ticks[int(name)] = _ticks(int(name))
-    family, members = set(), {root} & set(ticks)
-    while members:
-        family |= members
-        members = {pid for pid, parent in parents.items() if parent in family} - family
-    return sum(ticks[pid] for pid in family) / TICK
+            parents[int(name)], ticks[int(name)] = _parent_and_ticks(int(name))
+    counted, added = set(), {root} & set(ticks)
+    while added:
+        counted |= added
+        added = {pid for pid, parent in parents.items() if parent in counted} - counted
+    return sum(ticks[pid] for pid in counted) / TICKS_PER_SECOND
 
 
-def _ticks(pid: int) -> tuple[int, int]:
+def _parent_and_ticks(pid: int) -> tuple[int, int]:
     """Parent and processor time of a process, the latter with that of waited-for children (proc(5))."""
-    fields = content(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = read_small_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return int(fields[1]), sum(map(int, fields[11:15]))
 
 
-def bound_processor(seconds: float) -> None:
+def limit_cpu_time(seconds: float) -> None:
     """Seconds of processor time from now on: the kernel ends what a parent can no longer end."""
     with contextlib.suppress(ValueError, OSError):
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -121,11 +146,11 @@ def bound_processor(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def bound_processes(most: int, in_user_namespace: bool) -> None:
+def limit_processes(maximum: int, in_user_namespace: bool) -> None:
     """Processes and threads of this user; it does not bind root (setrlimit(2))."""
     if not (in_user_namespace and _counted_by_namespace()):
-        most += _tasks_of(os.getuid())  # counted over the whole system: those that run already are in the count
-    bound(resource.RLIMIT_NPROC, most)
+        maximum += _tasks_of(os.getuid())  # counted over the whole system: those that run already are in the count
+    set_limit(resource.RLIMIT_NPROC, maximum)
 
 
 def reap(child: int, alone: bool) -> int:
@@ -151,7 +176,7 @@ def peak_memory() -> int:
     Not getrusage on Linux: its peak outlives exec, so a worker would begin with that of the process that started it.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(content("/proc/self/status").partition(b"VmHWM:")[2].split()[0]) * 1024
+        return int(read_small_file("/proc/self/status").partition(b"VmHWM:")[2].split()[0]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -159,15 +184,15 @@ def peak_memory() -> int:
 def processes() -> dict[int, int]:
     """Every process that /proc shows, with its parent; empty without /proc."""
     parents = {}
-    for name in _numbers("/proc"):
+    for name in _pids("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # the command's name, in brackets, may hold anything: the fields start after the last bracket
-            fields = content(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            fields = read_small_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
             parents[int(name)] = int(fields[1])
     return parents
 
 
-def content(path: str) -> bytes:
+def read_small_file(path: str) -> bytes:
     """A small file's content, up to a page. Not by pathlib: a launcher that imports it starts a tenth slower."""
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -185,14 +210,14 @@ def _counted_by_namespace() -> bool:
 def _tasks_of(user: int) -> int:
     """Tasks of a user on the whole system; where it cannot be counted, a generous guess."""
     count = 0
-    for name in _numbers("/proc"):
+    for name in _pids("/proc"):
         with contextlib.suppress(OSError):
             if os.stat(f"/proc/{name}").st_uid == user:  # noqa: PTH116  (a Path for each costs more than the call)
                 count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
     return count or 2048
 
 
-def _numbers(folder: str) -> list[str]:
+def _pids(folder: str) -> list[str]:
     with contextlib.suppress(OSError):
         return [name for name in os.listdir(folder) if name.isdigit()]  # noqa: PTH208
     return []

@@ -20,20 +20,20 @@ from types import ModuleType
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.verifiers.sandbox.clock import PATIENCE
+from offleash.verifiers.sandbox.clock import WALL_FACTOR
 from offleash.verifiers.sandbox.run import (
     POLICY,
     Launcher,
     ResourceLimits,
     SandboxPolicy,
-    chosen_route,
+    choose_backend,
 )
 from offleash.verifiers.sandbox.worker import describe
 from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
-FALSE_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
-Key = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
+MAX_FAILED_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
+WorkerKey = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
 
 
 class Pool:
@@ -47,12 +47,12 @@ class Pool:
             raise OffleashError(f"The number of jobs must be 1 or more; found {jobs}.")
         self._jobs = jobs
         self._trust_code = trust_code
-        self._idle: dict[Key, list[VerifierWorker]] = {}
+        self._idle: dict[WorkerKey, list[VerifierWorker]] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._launcher = Launcher()
         # a pool that nobody closed; must not refer to self
-        weakref.finalize(self, _end_all, self._idle, self._launcher)
+        weakref.finalize(self, _end_workers, self._idle, self._launcher)
 
     def __enter__(self) -> "Pool":
         return self
@@ -64,18 +64,18 @@ class Pool:
         """End every worker."""
         with self._lock:
             self._closed = True
-            _end_all(self._idle, self._launcher)
+            _end_workers(self._idle, self._launcher)
 
     def judge(
-        self, verifier: Verifier, cases: Sequence[Case], alone: float | None = None
+        self, verifier: Verifier, cases: Sequence[Case], retry_wall_factor: float | None = None
     ) -> Iterator[tuple[int, Judgement]]:
         """Judge cases.
 
         Args:
             verifier: decides them.
             cases: what to decide.
-            alone: one case at a time, and so many seconds on the clock for each of processor time: for those that a
-                busy machine gave none.
+            retry_wall_factor: one case at a time, and so many seconds on the clock for each of processor time: for
+                those that a busy machine gave none.
 
         Returns:
             The index of each case and its judgement, as they are decided: one for every case, in any order.
@@ -85,29 +85,31 @@ class Pool:
         if not cases:
             return iter(())
         if verifier.isolation is Isolation.HERE:
-            return self._here(verifier, cases)
+            return self._judge_here(verifier, cases)
         if verifier.isolation is Isolation.ALONE:
-            return self._alone(verifier, cases, alone)
-        return self._warm(verifier, cases, alone)
+            return self._judge_in_sandboxes(verifier, cases, retry_wall_factor)
+        return self._judge_in_workers(verifier, cases, retry_wall_factor)
 
-    def _here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _judge_here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In this process, one after the other."""
         module = _module(verifier)
         for index, case in enumerate(cases):
-            yield index, _decided(module, case)
+            yield index, _decide_safely(module, case)
 
-    def _alone(self, verifier: Verifier, cases: Sequence[Case], alone: float | None) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_sandboxes(
+        self, verifier: Verifier, cases: Sequence[Case], retry_wall_factor: float | None
+    ) -> Iterator[tuple[int, Judgement]]:
         """Each case in a sandbox of its own, which `decide` starts; threads, since they only wait for it."""
         module = _module(verifier)
-        chosen_route(self._trust_code)  # an error now, not a failure of every case
-        patience, jobs = (alone, 1) if alone else (PATIENCE, self._jobs)
-        limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory, patience=patience)
+        choose_backend(self._trust_code)  # an error now, not a failure of every case
+        wall_factor, jobs = (retry_wall_factor, 1) if retry_wall_factor else (WALL_FACTOR, self._jobs)
+        limits = ResourceLimits(seconds=verifier.seconds, memory=verifier.memory, wall_factor=wall_factor)
         policy = SandboxPolicy(limits, self._trust_code, threading.Event(), self._launcher)
 
         def judge_case(index: int) -> tuple[int, Judgement]:
             POLICY.set(policy)  # in the thread: context variables of the caller do not reach it
             started = time.monotonic()
-            judgement = _decided(module, cases[index])
+            judgement = _decide_safely(module, cases[index])
             return index, replace(judgement, seconds=time.monotonic() - started)
 
         todo = iter(range(len(cases)))
@@ -126,22 +128,24 @@ class Pool:
             finally:
                 policy.stopped.set()  # what still runs is ended, not waited for
 
-    def _warm(self, verifier: Verifier, cases: Sequence[Case], alone: float | None) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_workers(
+        self, verifier: Verifier, cases: Sequence[Case], retry_wall_factor: float | None
+    ) -> Iterator[tuple[int, Judgement]]:
         """In workers that outlive the call, also when the caller stops reading in the middle."""
         with self._lock:
             waiting = self._idle.pop(_key(verifier), [])
         workers = [worker for worker in waiting if worker.alive]
-        _end_all({_key(verifier): [worker for worker in waiting if worker not in workers]})
-        patience, jobs = (alone, 1) if alone else (PATIENCE, self._jobs)
+        _end_workers({_key(verifier): [worker for worker in waiting if worker not in workers]})
+        wall_factor, jobs = (retry_wall_factor, 1) if retry_wall_factor else (WALL_FACTOR, self._jobs)
         start = partial(VerifierWorker, verifier, self._trust_code, self._launcher)
-        call = _JudgeCall(verifier, cases, jobs, patience, start, workers)
+        call = _JudgeCall(verifier, cases, jobs, wall_factor, start, workers)
         try:
             yield from call.work()
         finally:
             kept = call.release()
             with self._lock:
                 if self._closed:
-                    _end_all({_key(verifier): kept})
+                    _end_workers({_key(verifier): kept})
                 else:
                     self._idle.setdefault(_key(verifier), []).extend(kept)
 
@@ -154,23 +158,24 @@ class _JudgeCall:
         verifier: Verifier,
         cases: Sequence[Case],
         jobs: int,
-        patience: float,
+        wall_factor: float,
         start: Callable[[], VerifierWorker],
         workers: list[VerifierWorker],
     ) -> None:
-        self._verifier, self._cases, self._jobs, self._patience, self._start = verifier, cases, jobs, patience, start
+        self._verifier, self._cases, self._jobs = verifier, cases, jobs
+        self._wall_factor, self._start = wall_factor, start
         self._workers = workers
-        self._false_starts = 0
+        self._failed_starts = 0
         self._todo = deque(range(len(cases)))
         self._selector = selectors.DefaultSelector()
         for worker in workers:
-            self._selector.register(worker.reads, selectors.EVENT_READ, worker)
+            self._selector.register(worker.output_fd, selectors.EVENT_READ, worker)
 
     def work(self) -> Iterator[tuple[int, Judgement]]:
         """Judgements as they come, until every case has one."""
-        while self._todo or self._busy():
+        while self._todo or self._busy_workers():
             yield from self._assign()
-            yield from self._listen()
+            yield from self._wait_for_events()
 
     def release(self) -> list[VerifierWorker]:
         """End workers that are busy, starting or too many; return the others, warm."""
@@ -181,60 +186,61 @@ class _JudgeCall:
                 worker.end()
         return idle[: self._jobs]
 
-    def _busy(self) -> list[VerifierWorker]:
+    def _busy_workers(self) -> list[VerifierWorker]:
         return [worker for worker in self._workers if worker.state is State.BUSY]
 
     def _assign(self) -> Iterator[tuple[int, Judgement]]:
         """Start the workers that are wanted and give those that are idle a case each."""
-        slow = sum(time.monotonic() >= self._half_time(worker) for worker in self._busy())
+        slow = sum(time.monotonic() >= self._half_time(worker) for worker in self._busy_workers())
         # one that has used half its time may have to be killed: its successor loads meanwhile
-        wanted = min(self._jobs, len(self._todo) + len(self._busy())) + min(slow, len(self._todo))
+        wanted = min(self._jobs, len(self._todo) + len(self._busy_workers())) + min(slow, len(self._todo))
         while len(self._workers) < wanted:
             worker = self._start()
             self._workers.append(worker)
-            self._selector.register(worker.reads, selectors.EVENT_READ, worker)
+            self._selector.register(worker.output_fd, selectors.EVENT_READ, worker)
         for worker in self._workers:
-            if not self._todo or len(self._busy()) >= self._jobs:
+            if not self._todo or len(self._busy_workers()) >= self._jobs:
                 return
             if worker.state is State.IDLE:
                 index = self._todo.popleft()
                 try:
-                    worker.submit(index, self._cases[index], self._patience)
+                    worker.submit(index, self._cases[index], self._wall_factor)
                 except (TypeError, ValueError, RecursionError) as error:
                     yield index, Judgement(Verdict.FAILED, f"the case cannot be sent to a worker: {describe(error)}")
                 if worker.has_unsent:
-                    self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
+                    self._selector.register(worker.input_fd, selectors.EVENT_WRITE, worker)
 
-    def _listen(self) -> Iterator[tuple[int, Judgement]]:
+    def _wait_for_events(self) -> Iterator[tuple[int, Judgement]]:
         """Wait until a worker has answered, can take more of its case, or has reached a limit."""
         if not any(worker.state in (State.BUSY, State.STARTING) for worker in self._workers):
             return
         now = time.monotonic()
-        moments = [worker.deadline for worker in self._workers]
-        moments += [half for worker in self._busy() if (half := self._half_time(worker)) > now]
-        for key, event in self._selector.select(max(0.0, min(moments) - now)):
+        deadlines = [worker.deadline for worker in self._workers]
+        deadlines += [half for worker in self._busy_workers() if (half := self._half_time(worker)) > now]
+        for key, event in self._selector.select(max(0.0, min(deadlines) - now)):
             worker: VerifierWorker = key.data
             if worker.state is State.ENDED:
                 continue
             if event & selectors.EVENT_WRITE:
                 worker.write()
                 if not worker.has_unsent:
-                    self._selector.unregister(worker.writes)
+                    self._selector.unregister(worker.input_fd)
             else:
-                yield from self._outcome(worker, worker.index, "read")
+                yield from self._handle_event(worker, worker.index, "read")
         for worker in [worker for worker in self._workers if worker.deadline <= time.monotonic()]:
-            yield from self._outcome(worker, worker.index, "read")  # it may have answered while the caller was away
+            # it may have answered while the caller was away
+            yield from self._handle_event(worker, worker.index, "read")
             if worker.deadline <= time.monotonic():
-                yield from self._outcome(worker, worker.index, "time out")
+                yield from self._handle_event(worker, worker.index, "time out")
 
-    def _outcome(self, worker: VerifierWorker, index: int, event: str) -> Iterator[tuple[int, Judgement]]:
+    def _handle_event(self, worker: VerifierWorker, index: int, event: str) -> Iterator[tuple[int, Judgement]]:
         """Read from a worker or time it out, and forget a worker that has ended by that."""
-        fds = (worker.reads, worker.writes)
+        fds = (worker.output_fd, worker.input_fd)
         try:
             judgement = worker.read() if event == "read" else worker.time_out()
         except OffleashError:
-            self._false_starts += 1
-            if worker.cannot_load or self._false_starts >= FALSE_STARTS:
+            self._failed_starts += 1
+            if worker.cannot_load or self._failed_starts >= MAX_FAILED_STARTS:
                 raise
             judgement = None
         if worker.state is State.ENDED:
@@ -249,7 +255,7 @@ class _JudgeCall:
         return worker.since + self._verifier.seconds / 2
 
 
-def _decided(module: ModuleType, case: Case) -> Judgement:
+def _decide_safely(module: ModuleType, case: Case) -> Judgement:
     try:
         judgement: Judgement = module.decide(case)
     except RecursionError:
@@ -267,11 +273,11 @@ def _module(verifier: Verifier) -> ModuleType:
         raise OffleashError(f"The verifier {verifier.name!r} could not be loaded: {error}.{hint}") from None
 
 
-def _key(verifier: Verifier) -> Key:
+def _key(verifier: Verifier) -> WorkerKey:
     return verifier.module, verifier.isolation, verifier.memory, verifier.seconds
 
 
-def _end_all(idle: dict[Key, list[VerifierWorker]], launcher: Launcher | None = None) -> None:
+def _end_workers(idle: dict[WorkerKey, list[VerifierWorker]], launcher: Launcher | None = None) -> None:
     while idle:
         for worker in idle.popitem()[1]:
             worker.end()

@@ -30,12 +30,12 @@ from functools import cache
 
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.clock import PATIENCE, CaseClock, Exceeded
-from offleash.verifiers.sandbox.launcher import CANNOT, PID
-from offleash.verifiers.sandbox.supervisor import DISK, MEMORY, PRELOADED, PROCESSES, TIME
+from offleash.verifiers.sandbox.clock import WALL_FACTOR, CaseClock, ExceededLimit
+from offleash.verifiers.sandbox.launcher import EXIT_NO_SANDBOX, PID_FORMAT
+from offleash.verifiers.sandbox.supervisor import EXIT_DISK, EXIT_MEMORY, EXIT_PROCESSES, EXIT_TIME, PRELOADED
 
 # Modules that run inside a sandbox, imported by the launcher once for all.
-MODULES = (
+PRELOADED_MODULES = (
     "offleash.verifiers.program.runner",
     "offleash.verifiers.program.calls",
     "offleash.verifiers.program.assertions",
@@ -52,7 +52,7 @@ class ResourceLimits:
     disk: int = 64 << 20  # bytes of its folder, and of a file
     output: int = 64 << 20  # bytes it may write to its standard output
     files: int = 256  # open at once
-    patience: float = PATIENCE  # seconds on the clock for each second of processor time
+    wall_factor: float = WALL_FACTOR  # seconds on the clock for each second of processor time
 
 
 class Launcher:
@@ -91,15 +91,17 @@ class Launcher:
 
     def _start(self) -> None:
         self._end()
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests, child_fds = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             self._requests.setsockopt(socket.SOL_SOCKET, buffer, 1 << 18)
-        with theirs:
+        with child_fds:
             self._process = subprocess.Popen(
-                interpreter.start_bare("offleash.verifiers.sandbox.launcher", str(theirs.fileno()), *MODULES),
+                interpreter.light_python_command(
+                    "offleash.verifiers.sandbox.launcher", str(child_fds.fileno()), *PRELOADED_MODULES
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_fds.fileno(),),
                 env=interpreter.environment(),
                 start_new_session=True,  # a Ctrl-C is ours to handle
             )
@@ -149,17 +151,17 @@ class CompletedCommand:
     limit: str = ""  # of time, in words, where one was exceeded
 
 
-BROKEN = {
-    MEMORY: ProcessEnd.MEMORY,
-    PROCESSES: ProcessEnd.PROCESSES,
-    DISK: ProcessEnd.DISK,
-    TIME: ProcessEnd.TIME,
+LIMIT_OF_EXIT_CODE = {
+    EXIT_MEMORY: ProcessEnd.MEMORY,
+    EXIT_PROCESSES: ProcessEnd.PROCESSES,
+    EXIT_DISK: ProcessEnd.DISK,
+    EXIT_TIME: ProcessEnd.TIME,
 }
 
 
-def preloaded(module: str, *arguments: str) -> list[str]:
+def preloaded_command(module: str, *arguments: str) -> list[str]:
     """The command that calls `main(arguments)` of one of MODULES, without the start of another Python."""
-    assert module in MODULES
+    assert module in PRELOADED_MODULES
     return [PRELOADED, module, *arguments]
 
 
@@ -169,12 +171,12 @@ def run(
     *,
     stdin: bytes = b"",
     trust_code: bool = False,
-    route: str | None = None,
+    backend: str | None = None,
     modules: Sequence[str] = (),
     launcher: Launcher | None = None,
-    given: Sequence[int] = (),
-    beside: "Sequence[SandboxedProcess]" = (),
-    watch: Callable[[bytes], bool] | None = None,
+    extra_fds: Sequence[int] = (),
+    companions: "Sequence[SandboxedProcess]" = (),
+    on_output: Callable[[bytes], bool] | None = None,
     stopped: threading.Event | None = None,
 ) -> CompletedCommand:
     """Run a command to its end or to its first broken limit.
@@ -184,35 +186,35 @@ def run(
         limits: of time, memory, processes, disk and output.
         stdin: what the command gets as its standard input.
         trust_code: run without isolation where the machine offers none.
-        route: `bwrap`, `namespaces` or `trusted`; None: the best that works here.
+        backend: `bwrap`, `namespaces` or `trusted`; None: the best that works here.
         modules: packages that the command imports beside the standard library and site-packages.
         launcher: builds the sandbox; None: one is started for this command.
-        given: descriptors that the command gets as 3, 4, ... beside its standard ones; closed here once it has them.
-        beside: others that work with the command: it does not wait as long as they run.
-        watch: gets the output as it comes, and ends the command by returning true.
+        extra_fds: descriptors that the command gets as 3, 4, ... beside its standard ones; closed here after that.
+        companions: others that work with the command: it does not wait as long as they run.
+        on_output: gets the output as it comes, and ends the command by returning true.
         stopped: ends the command when it is set, from any thread.
 
     Returns:
         Its output, the last line of its standard error, and how it ended. A broken limit is no error.
     """
-    clock = CaseClock(limits.seconds, limits.patience)
+    clock = CaseClock(limits.seconds, limits.wall_factor)
     with SandboxedProcess(
-        command, limits, trust_code=trust_code, route=route, modules=modules, launcher=launcher, given=given
-    ) as isolated:
-        output, ended, limit = _pump([isolated, *beside], stdin, limits, clock, watch, stopped)
-        while ended is ProcessEnd.DONE and isolated.code is None:
+        command, limits, trust_code=trust_code, backend=backend, modules=modules, launcher=launcher, extra_fds=extra_fds
+    ) as process:
+        output, ended, limit = _feed_and_collect([process, *companions], stdin, limits, clock, on_output, stopped)
+        while ended is ProcessEnd.DONE and process.code is None:
             # the supervisor says by its exit code which limit it enforced: the command itself was killed silently
-            ended = BROKEN.get(isolated.wait(max(0.0, clock.next_look - time.monotonic())), ProcessEnd.DONE)
-            if isolated.code is None and (exceeded := clock.look([isolated.pid])):
-                ended, limit = _time_end(exceeded), clock.reason(exceeded)
-        isolated.end()
-        if isolated.code == CANNOT:
-            raise OffleashError(f"The sandbox could not be built: {isolated.errors()}.")
-        return CompletedCommand(output, isolated.errors(), ended, limit)
+            ended = LIMIT_OF_EXIT_CODE.get(process.wait(max(0.0, clock.next_check - time.monotonic())), ProcessEnd.DONE)
+            if process.code is None and (exceeded := clock.check([process.pid])):
+                ended, limit = _end_reason(exceeded), clock.reason(exceeded)
+        process.end()
+        if process.code == EXIT_NO_SANDBOX:
+            raise OffleashError(f"The sandbox could not be built: {process.errors()}.")
+        return CompletedCommand(output, process.errors(), ended, limit)
 
 
-def _time_end(exceeded: Exceeded) -> ProcessEnd:
-    return ProcessEnd.TIME if exceeded is Exceeded.PROCESSOR else ProcessEnd.WALL
+def _end_reason(exceeded: ExceededLimit) -> ProcessEnd:
+    return ProcessEnd.TIME if exceeded is ExceededLimit.CPU_TIME else ProcessEnd.WALL
 
 
 class SandboxedProcess:
@@ -224,51 +226,51 @@ class SandboxedProcess:
         limits: ResourceLimits,
         *,
         trust_code: bool = False,
-        route: str | None = None,
+        backend: str | None = None,
         modules: Sequence[str] = (),
         launcher: Launcher | None = None,
         pipes: tuple[int, int] | None = None,
-        given: Sequence[int] = (),
+        extra_fds: Sequence[int] = (),
     ) -> None:
         """Start it; `pipes` are its standard input and output where they do not lead here; see `run` for the rest.
 
-        `pipes` and `given` are closed here once the command has them.
+        `pipes` and `extra_fds` are closed here once the command has them.
         """
-        chosen = route or chosen_route(trust_code)
+        chosen = backend or choose_backend(trust_code)
         self.code: int | None = None  # exit code once it has ended; -1: nobody knows
         self._pid = 0
         self._own_launcher = Launcher() if launcher is None else None
         # A file, not a pipe: a command that writes gigabytes of errors must not block, and nobody reads it meanwhile.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `__exit__`)
-        theirs: list[int] = []
-        self._ours: list[int] = []
+        child_fds: list[int] = []
+        self._own_fds: list[int] = []
         try:
             # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
             # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
-            held, self._lifeline = self._pipe(theirs, ours=1)
-            self._status, message = self._pipe(theirs, ours=0)
+            lifeline_read, self._lifeline = self._pipe(child_fds, ours=1)
+            self._status, status_write = self._pipe(child_fds, ours=0)
             if pipes is None:
-                stdin, self.writes = self._pipe(theirs, ours=1)
-                self.reads, stdout = self._pipe(theirs, ours=0)
+                stdin, self.input_fd = self._pipe(child_fds, ours=1)
+                self.output_fd, stdout = self._pipe(child_fds, ours=0)
                 pipes = stdin, stdout
-            fds = [held, message, *pipes, self._errors.fileno(), *given]
+            fds = [lifeline_read, status_write, *pipes, self._errors.fileno(), *extra_fds]
             spec = interpreter.specification(chosen, command, asdict(limits), modules)
             (launcher or self._own_launcher).submit(spec, fds)  # type: ignore[union-attr]
         except BaseException:
-            self._close(*self._ours)
+            self._close(*self._own_fds)
             self._errors.close()
             if self._own_launcher is not None:
                 self._own_launcher.close()
             raise
         finally:
-            for fd in {*theirs, *(pipes or ()), *given}:
+            for fd in {*child_fds, *(pipes or ()), *extra_fds}:
                 os.close(fd)
 
-    def _pipe(self, theirs: list[int], ours: int) -> tuple[int, int]:
+    def _pipe(self, child_fds: list[int], ours: int) -> tuple[int, int]:
         """A pipe, of which we keep one end."""
         ends = os.pipe()
-        self._ours.append(ends[ours])
-        theirs.append(ends[1 - ours])
+        self._own_fds.append(ends[ours])
+        child_fds.append(ends[1 - ours])
         return ends
 
     def __enter__(self) -> "SandboxedProcess":
@@ -294,29 +296,30 @@ class SandboxedProcess:
     def pid(self) -> int:
         """The process outside of the sandbox that all of it descends from."""
         if not self._pid and self.code is None:
-            message = os.read(self._status, PID.size)  # the first that it does; written at once, so never a part of it
-            self._pid = PID.unpack(message)[0] if message else 0
+            # the first that it does; written at once, so never a part of it
+            message = os.read(self._status, PID_FORMAT.size)
+            self._pid = PID_FORMAT.unpack(message)[0] if message else 0
             self.code = None if message else -1
         return self._pid
 
     def close_input(self) -> None:
         """Close its standard input."""
-        self._close(self.writes)
+        self._close(self.input_fd)
 
     def end(self) -> None:
         """End it and everything it started, and wait until that is so."""
         self._close(self._lifeline)
-        if self._status in self._ours:
+        if self._status in self._own_fds:
             while self.code is None:
                 self.wait(60.0)
-        self._close(*self._ours)
+        self._close(*self._own_fds)
         if self._own_launcher is not None:
             self._own_launcher.close()
 
     def _close(self, *fds: int) -> None:
         for fd in fds:
-            if fd in self._ours:
-                self._ours.remove(fd)
+            if fd in self._own_fds:
+                self._own_fds.remove(fd)
                 os.close(fd)
 
     def errors(self) -> str:
@@ -327,57 +330,60 @@ class SandboxedProcess:
 
 
 @cache
-def refusal(route: str) -> str:
-    """Why a route to isolation is closed on this machine; "" when it is open. Tried once per process.
+def unavailable_reason(backend: str) -> str:
+    """Why an isolation backend cannot be used on this machine; "" when it can. Tried once per process.
 
     A trial is the only reliable test: containers, sysctls, AppArmor and old kernels refuse in as many ways.
     """
     if not interpreter.LINUX:
         return "only Linux has namespaces"
-    if route == "bwrap" and interpreter.bubblewrap() is None:
+    if backend == "bwrap" and interpreter.bubblewrap() is None:
         return "it is not installed"
-    error = _trial(route)
-    if error and os.geteuid() == 0:  # root's files may be closed to nobody: then it stays root's, without privileges
-        interpreter.AS_OWNER.add(route)
-        error = _trial(route)
+    error = ""
+    # root's files may be closed to nobody: then it stays root's, without privileges
+    for as_owner in (False, True) if os.geteuid() == 0 else (False,):
+        for starts_python in (False, True) if backend == "bwrap" else (False,):
+            interpreter.VARIANTS[backend] = interpreter.BackendVariant(as_owner, starts_python)
+            if not (error := _try_sandbox(backend)):
+                return ""
     return error
 
 
-def chosen_route(trust_code: bool) -> str:
+def choose_backend(trust_code: bool) -> str:
     """namespaces, bwrap, or trusted; an error that says what is missing when code may not be trusted.
 
-    Both isolate alike, and the same tests hold them to it. bwrap must start another Python for every sandbox, which
-    takes four times as long, so it is for machines that allow namespaces to it alone.
+    Both isolate alike, and the same tests hold them to it. bwrap must be started for every sandbox, which takes a
+    little longer, so it is for machines that allow namespaces to it alone.
     """
-    for route in ("namespaces", "bwrap"):
-        if not refusal(route):
-            return route
+    for backend in ("namespaces", "bwrap"):
+        if not unavailable_reason(backend):
+            return backend
     if trust_code:
         return "trusted"
     raise OffleashError(
         "Model-written code runs only in isolation, and this machine offers none: it would see the network, the "
-        f"user's files, the environment and other processes. bwrap: {refusal('bwrap')}. User namespaces: "
-        f"{refusal('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run it "
-        "unprotected, under limits of time and memory only."
+        f"user's files, the environment and other processes. bwrap: {unavailable_reason('bwrap')}. User namespaces: "
+        f"{unavailable_reason('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run "
+        "it unprotected, under limits of time and memory only."
     )
 
 
-def protections(trust_code: bool = False) -> str:
+def describe_isolation(trust_code: bool = False) -> str:
     """What is in force here, in words."""
-    route = chosen_route(trust_code)
-    if route == "trusted":
+    backend = choose_backend(trust_code)
+    if backend == "trusted":
         return "limits of time, memory, file size and open files only: the code sees the network and the user's files"
-    means = "bubblewrap" if route == "bwrap" else "Linux namespaces"
+    means = "bubblewrap" if backend == "bwrap" else "Linux namespaces"
     return (
         f"isolated by {means}: no network, no user's files, no environment, no other processes; limits of time, "
         "memory, processes, disk, open files and output"
     )
 
 
-def _trial(route: str) -> str:
+def _try_sandbox(backend: str) -> str:
     """Why a trial in the sandbox fails, or "": Python starts, and its libraries can be read."""
     try:
-        trial = run(interpreter.trial(), ResourceLimits(seconds=20), route=route)
+        trial = run(interpreter.trial_command(), ResourceLimits(seconds=20), backend=backend)
     except OffleashError as error:
         return str(error).removeprefix("The sandbox could not be built: ").rstrip(".")
     except OSError as error:
@@ -385,42 +391,42 @@ def _trial(route: str) -> str:
     return "" if trial.output == b"ready\n" else trial.errors or f"a trial did not answer: {trial.ended}"
 
 
-def _pump(
-    group: "Sequence[SandboxedProcess]",
+def _feed_and_collect(
+    processes: "Sequence[SandboxedProcess]",
     stdin: bytes,
     limits: ResourceLimits,
     clock: CaseClock,
-    watch: Callable[[bytes], bool] | None,
+    on_output: Callable[[bytes], bool] | None,
     stopped: threading.Event | None,
 ) -> tuple[bytes, ProcessEnd, str]:
-    """Feed the first of the group and collect its output, never blocking, until its end or a limit.
+    """Feed the first of the processes and collect its output, never blocking, until its end or a limit.
 
     Both at once: a command that prints before it has read its input would otherwise wait for us, and we for it.
     """
-    isolated = group[0]
-    source, sink = isolated.reads, isolated.writes
+    process = processes[0]
+    output_fd, input_fd = process.output_fd, process.input_fd
     output, left = bytearray(), memoryview(stdin)
     with selectors.DefaultSelector() as ready:
-        for pipe, event in ((source, selectors.EVENT_READ), (sink, selectors.EVENT_WRITE)):
+        for pipe, event in ((output_fd, selectors.EVENT_READ), (input_fd, selectors.EVENT_WRITE)):
             os.set_blocking(pipe, False)
             ready.register(pipe, event)
         while True:
             if stopped is not None and stopped.is_set():
                 return bytes(output), ProcessEnd.STOPPED, ""
-            if time.monotonic() >= clock.next_look and (exceeded := clock.look([each.pid for each in group])):
-                return bytes(output), _time_end(exceeded), clock.reason(exceeded)
+            if time.monotonic() >= clock.next_check and (exceeded := clock.check([each.pid for each in processes])):
+                return bytes(output), _end_reason(exceeded), clock.reason(exceeded)
             for key, _ in ready.select(0.1):  # a tenth of a second: how soon `stopped` is noticed
-                if key.fd == sink:
-                    left = _write_available(sink, left)
+                if key.fd == input_fd:
+                    left = _write_available(input_fd, left)
                     if not left:
-                        ready.unregister(sink)
-                        isolated.close_input()
+                        ready.unregister(input_fd)
+                        process.close_input()
                     continue
-                chunk = os.read(source, 1 << 16)
+                chunk = os.read(output_fd, 1 << 16)
                 if not chunk:
                     return bytes(output), ProcessEnd.DONE, ""
                 output += chunk
-                if watch is not None and watch(chunk):
+                if on_output is not None and on_output(chunk):
                     return bytes(output), ProcessEnd.STOPPED_BY_CALLER, ""
                 if len(output) > limits.output:
                     return bytes(output[: limits.output]), ProcessEnd.OUTPUT, ""

@@ -3,10 +3,11 @@
 Reached from launcher.py, directly or through bwrap. As process 1 of its namespace it cannot be signalled from inside,
 and when it ends the kernel ends all others with it. Standard library only.
 
-Limits are of two kinds. The kernel enforces those of a single process (`become`: setrlimit), at once and without fail.
-What all processes hold or use together it does not bound without cgroups, which need rights we may not have: the
-supervisor adds it up every 50 ms (`_broken`), so that a command can exceed these for that long. Memory that belongs to
-no process, such as a memfd, cannot be added up: the calls that make it are refused (limits.refuse_calls).
+Limits are of two kinds. The kernel enforces those of a single process (`run_command`: setrlimit), at once and without
+fail. What all processes hold or use together it does not bound without cgroups, which need rights we may not have: the
+supervisor adds it up every 50 ms (`_exceeded_limit`), so that a command can exceed these for that long. Memory that
+belongs to no process, such as a memfd, cannot be added up: the calls that make it are refused
+(limits.block_system_calls).
 """
 
 import contextlib
@@ -21,21 +22,22 @@ from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
     NO_NEW_PRIVILEGES,
     PDEATHSIG,
-    bound,
-    bound_memory,
-    bound_processes,
-    content,
-    family_time,
+    block_system_calls,
+    cpu_time_with_descendants,
+    drop_capabilities,
+    limit_memory,
+    limit_processes,
     prctl,
     processes,
-    refuse_calls,
+    read_small_file,
+    set_limit,
 )
 
-MEMORY, PROCESSES, DISK, TIME = 91, 92, 93, 94  # exit codes: which limit was broken
+EXIT_MEMORY, EXIT_PROCESSES, EXIT_DISK, EXIT_TIME = 91, 92, 93, 94  # exit codes: which limit was exceeded
 PRELOADED = "preloaded"  # in place of a program: a module that the launcher has imported
 NOBODY = 65534
-INTERVAL = 0.05  # seconds between two looks at what all processes hold
-PAGE = resource.getpagesize()
+CHECK_INTERVAL = 0.05  # seconds between two looks at what all processes hold
+PAGE_BYTES = resource.getpagesize()
 
 
 def main(arguments: list[str]) -> None:
@@ -53,19 +55,20 @@ def supervise(spec: dict[str, object]) -> None:
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        become(spec, "/tmp")
-    null = os.open(os.devnull, os.O_RDWR)
+        run_command(spec, "/tmp")
+    devnull = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
-        os.dup2(null, standard)
-    os.closerange(3, null)
-    while _runs(child):
-        if broken := _broken(spec):
-            os._exit(broken)
-        signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)
+        os.dup2(devnull, standard)
+    os.closerange(3, devnull)
+    drop_capabilities()
+    while _is_running(child):
+        if exceeded := _exceeded_limit(spec):
+            os._exit(exceeded)
+        signal.sigtimedwait({signal.SIGCHLD}, CHECK_INTERVAL)
     os._exit(0)
 
 
-def become(spec: dict[str, object], folder: str) -> None:
+def run_command(spec: dict[str, object], folder: str) -> None:
     """Turn this process into the command, with its limits and nothing else; never returns.
 
     The order matters: the user is changed while that is still allowed, then privileges are given up for good, and the
@@ -78,19 +81,21 @@ def become(spec: dict[str, object], folder: str) -> None:
     try:
         os.setsid()
         os.chdir(folder)
-        if spec["route"] != "trusted" and os.geteuid() == 0:
+        if spec["backend"] != "trusted" and os.geteuid() == 0:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
+        if spec["backend"] != "trusted":
+            drop_capabilities()
         prctl(NO_NEW_PRIVILEGES, 1)
-        bound_processes(limits["processes"], in_user_namespace=spec["route"] != "trusted")
-        bound(resource.RLIMIT_FSIZE, limits["disk"])
-        bound(resource.RLIMIT_NOFILE, limits["files"])
+        limit_processes(limits["processes"], in_user_namespace=spec["backend"] != "trusted")
+        set_limit(resource.RLIMIT_FSIZE, limits["disk"])
+        set_limit(resource.RLIMIT_NOFILE, limits["files"])
         if limits["seconds"]:  # above the limit of all together, which says what happened
-            bound(resource.RLIMIT_CPU, int(limits["seconds"]) + 2)
-        if spec["route"] != "trusted":
-            refuse_calls()
-        bound_memory(limits["memory"])
+            set_limit(resource.RLIMIT_CPU, int(limits["seconds"]) + 2)
+        if spec["backend"] != "trusted":
+            block_system_calls()
+        limit_memory(limits["memory"])
         if command[0] == PRELOADED:
             os.environ.clear()
             os.environ.update(environment)
@@ -103,7 +108,7 @@ def become(spec: dict[str, object], folder: str) -> None:
     os._exit(126)
 
 
-def _runs(child: int) -> bool:
+def _is_running(child: int) -> bool:
     """Whether the command still runs; reaps orphans on the way, as process 1 must."""
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
@@ -113,22 +118,22 @@ def _runs(child: int) -> bool:
     return False
 
 
-def _broken(spec: dict[str, object]) -> int:
-    """The limit that all processes together have broken, or 0."""
+def _exceeded_limit(spec: dict[str, object]) -> int:
+    """The limit that all processes together have exceeded, or 0."""
     limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
     pids = [pid for pid in processes() if pid != 1]
     if len(pids) > limits["processes"]:
-        return PROCESSES
-    held = 0
+        return EXIT_PROCESSES
+    resident = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            held += int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
-    if held > limits["memory"]:
-        return MEMORY
-    if limits["seconds"] and family_time(1) - sum(os.times()[:2]) > limits["seconds"]:
-        return TIME
+            resident += int(read_small_file(f"/proc/{pid}/statm").split()[1]) * PAGE_BYTES
+    if resident > limits["memory"]:
+        return EXIT_MEMORY
+    if limits["seconds"] and cpu_time_with_descendants(1) - sum(os.times()[:2]) > limits["seconds"]:
+        return EXIT_TIME
     with contextlib.suppress(OSError):
         disk = os.statvfs("/tmp")
         if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):
-            return DISK
+            return EXIT_DISK
     return 0

@@ -17,63 +17,69 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from offleash.verifiers.sandbox.clock import CaseClock, Exceeded
+from offleash.verifiers.sandbox.clock import CaseClock, ExceededLimit
 from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
     LINUX,
-    bound_memory,
-    bound_processor,
+    cpu_time,
+    limit_cpu_time,
+    limit_memory,
     peak_memory,
     prctl,
-    processor_time,
     reap,
 )
-from offleash.verifiers.sandbox.messages import GarbledError, receive, send, taken
-from offleash.verifiers.sandbox.supervisor import MEMORY
+from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send, take_message
+from offleash.verifiers.sandbox.supervisor import EXIT_MEMORY
 from offleash.verifiers.verifier import Case, Judgement
 
 Decide = Callable[[Case], Judgement]
-LARGEST_REPLY = 64 << 20  # bytes from a fork: it may have been taken over, and must not fill this process's memory
+MAX_REPLY_BYTES = 64 << 20  # bytes from a fork: it may have been taken over, and must not fill this process's memory
 
 
 def main(arguments: list[str]) -> None:
     """Serve until the requests end: module, bytes of memory, lifeline or -1, and `plain`, `forks` or `alone`."""
     module, memory, lifeline, fork_mode = arguments[0], int(arguments[1]), int(arguments[2]), arguments[3]
     requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    _tie(lifeline, memory)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, 0)
+    os.dup2(devnull, 1)
+    _end_with_parent(lifeline, memory)
     try:
         loaded = importlib.import_module(module)
         decide: Decide = loaded.decide
-        getattr(loaded, "warm", _nothing)()  # where it is slow to begin: the first case's time is its own
+        getattr(loaded, "warm", _no_warm_up)()  # where it is slow to begin: the first case's time is its own
     except BaseException as error:
         send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
-    os.dup2(null, 2)  # only now: an import that fails explains itself on the standard error
-    bound_memory(memory)
+    os.dup2(devnull, 2)  # only now: an import that fails explains itself on the standard error
+    limit_memory(memory)
     if fork_mode != "plain":
         prctl(DUMPABLE, 0)  # a fork cannot reach into this process
     send(replies, {"ready": True})
     while (request := receive(requests)) is not None:
         assert isinstance(request, dict)
         if fork_mode == "plain":
-            send(replies, judged(decide, request, memory))
+            send(replies, judge_request(decide, request, memory))
         else:
-            send(replies, _in_a_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
+            send(replies, _judge_in_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
 
 
-def _nothing() -> None:
+def _no_warm_up() -> None:
     """What a verifier does to get warm that starts at once."""
 
 
-def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[str, object]:
+def judge_request(decide: Decide, request: Mapping[str, object], memory: int) -> dict[str, object]:
     """The verifier's judgement as a message; whatever it raises is a failure of the verifier, in words."""
     started = time.process_time()
-    reply: dict[str, object] = {"verdict": "failed", "reason": "", "score": None, "solution": None, "worn": False}
+    reply: dict[str, object] = {
+        "verdict": "failed",
+        "reason": "",
+        "score": None,
+        "solution": None,
+        "replace_worker": False,
+    }
     try:
-        bound_processor(float(str(request["seconds"])))
+        limit_cpu_time(float(str(request["seconds"])))
         case = Case(
             str(request["answer"]),
             None if request["gold"] is None else str(request["gold"]),
@@ -84,7 +90,7 @@ def judged(decide: Decide, request: Mapping[str, object], memory: int) -> dict[s
         reply |= {"verdict": judgement.verdict.value, "reason": judgement.reason[:2000]}
         reply |= {"score": judgement.score, "solution": judgement.solution}
     except MemoryError:
-        reply |= {"reason": f"memory limit of {memory / 2**30:.3g} GiB", "worn": True}
+        reply |= {"reason": f"memory limit of {memory / 2**30:.3g} GiB", "replace_worker": True}
     except RecursionError:
         reply["reason"] = "nested too deeply for the verifier"
     except BaseException as error:  # a verifier's crash says something about the verifier, not about the model
@@ -101,63 +107,63 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}"[:300].strip(": \n")
 
 
-def _in_a_fork(
-    decide: Decide, request: Mapping[str, object], memory: int, ours: tuple[int, int], alone: bool
+def _judge_in_fork(
+    decide: Decide, request: Mapping[str, object], memory: int, own_fds: tuple[int, int], alone: bool
 ) -> dict[str, object]:
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        for fd in (reading, *ours):
+        for fd in (read_end, *own_fds):
             os.close(fd)
         os.setsid()
-        send(writing, judged(decide, request, memory))
+        send(write_end, judge_request(decide, request, memory))
         os._exit(0)
-    os.close(writing)
-    seconds, patience = float(str(request["seconds"])), float(str(request["patience"]))
-    clock = CaseClock(seconds, patience)
-    reply, reason, retry = _answer(reading, child, clock)
-    os.close(reading)
-    used = max(clock.used, processor_time(child))
-    end = _end(reap(child, alone))
+    os.close(write_end)
+    seconds, wall_factor = float(str(request["seconds"])), float(str(request["wall_factor"]))
+    clock = CaseClock(seconds, wall_factor)
+    reply, reason, retry = _read_reply(read_end, child, clock)
+    os.close(read_end)
+    used = max(clock.used, cpu_time(child))
+    end = _describe_exit(reap(child, alone))
     if reply is None:
         reason = reason.format(end=end)
         reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None, "retry": retry}
-    return reply | {"worn": False, "peak": 0, "seconds": min(seconds, used)}
+    return reply | {"replace_worker": False, "peak": 0, "seconds": min(seconds, used)}
 
 
-def _answer(reading: int, child: int, clock: CaseClock) -> tuple[dict[str, object] | None, str, bool]:
+def _read_reply(read_end: int, child: int, clock: CaseClock) -> tuple[dict[str, object] | None, str, bool]:
     """The fork's message; or None, why there is none, and whether another try may bring one."""
-    inbox = bytearray()
+    buffer = bytearray()
     while True:
-        if not select.select([reading], [], [], max(0.0, clock.next_look - time.monotonic()))[0]:
-            if exceeded := clock.look([child]):
-                return None, clock.reason(exceeded), exceeded is not Exceeded.PROCESSOR
+        if not select.select([read_end], [], [], max(0.0, clock.next_check - time.monotonic()))[0]:
+            if exceeded := clock.check([child]):
+                return None, clock.reason(exceeded), exceeded is not ExceededLimit.CPU_TIME
             continue
-        chunk = os.read(reading, 1 << 16)
-        inbox += chunk
+        chunk = os.read(read_end, 1 << 16)
+        buffer += chunk
         try:
-            message = taken(inbox)
-        except GarbledError:
+            message = take_message(buffer)
+        except MalformedMessageError:
             return None, "its process sent an unreadable reply", False
         if isinstance(message, dict):
             return message, "", False
-        if message is not None or len(inbox) > LARGEST_REPLY:
+        if message is not None or len(buffer) > MAX_REPLY_BYTES:
             return None, "its process sent an unreadable reply", False
         if not chunk:
             return None, "its process ended without a reply ({end})", False
 
 
-def _end(status: int) -> str:
+def _describe_exit(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def _tie(lifeline: int, memory: int) -> None:
+def _end_with_parent(lifeline: int, memory: int) -> None:
     """End this process when the other end of the lifeline closes: when the parent is gone, however it went."""
     if lifeline < 0:
         return
     if not LINUX:
-        threading.Thread(target=_watch, args=(lifeline, memory), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(lifeline, memory), daemon=True).start()
         return
     # SIGIO ends a process that does not expect it; unlike a thread it needs no turn at the interpreter, which one
     # long multiplication can hold for hours
@@ -167,9 +173,9 @@ def _tie(lifeline: int, memory: int) -> None:
         sys.exit(1)
 
 
-def _watch(lifeline: int, memory: int) -> None:
+def _watch_parent(lifeline: int, memory: int) -> None:
     """Where there is no such signal and no limit of address space: look every tenth of a second."""
     while not select.select([lifeline], [], [], 0.1)[0]:
         if peak_memory() > memory:
-            os._exit(MEMORY)
+            os._exit(EXIT_MEMORY)
     os._exit(1)

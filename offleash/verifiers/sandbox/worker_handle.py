@@ -18,22 +18,22 @@ from enum import Enum, auto
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.clock import PATIENCE, CaseClock, Exceeded
-from offleash.verifiers.sandbox.launcher import CANNOT
-from offleash.verifiers.sandbox.limits import processor_time
-from offleash.verifiers.sandbox.messages import GarbledError, packed, taken
+from offleash.verifiers.sandbox.clock import WALL_FACTOR, CaseClock, ExceededLimit
+from offleash.verifiers.sandbox.launcher import EXIT_NO_SANDBOX
+from offleash.verifiers.sandbox.limits import cpu_time
+from offleash.verifiers.sandbox.messages import MalformedMessageError, pack_message, take_message
 from offleash.verifiers.sandbox.run import (
-    BROKEN,
+    LIMIT_OF_EXIT_CODE,
     Launcher,
     ResourceLimits,
     SandboxedProcess,
-    chosen_route,
+    choose_backend,
 )
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
-SECONDS_TO_START = 60.0  # imports on a busy machine; not charged to any case
-CASES = 2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
-GRACE = 5.0  # a sandboxed worker ends its own case at a limit; only if it does not, its parent ends it
+START_TIMEOUT = 60.0  # imports on a busy machine; not charged to any case
+MAX_CASES = 2000  # before a worker is replaced: libraries keep caches, and its memory must not creep towards its limit
+GRACE_SECONDS = 5.0  # a sandboxed worker ends its own case at a limit; only if it does not, its parent ends it
 
 
 class State(Enum):
@@ -54,122 +54,124 @@ class VerifierWorker:
         self.since = time.monotonic()  # when the state began
         self.index = -1  # of the case it is busy with
         self.cannot_load = False  # its module cannot be loaded: another try will fail as well
-        self._cases = 0
-        self._look = 0.0  # when to look next whether its case has used its time
-        self._patience = PATIENCE
+        self._case_count = 0
+        self._next_check = 0.0  # when to look next whether its case has used its time
+        self._wall_factor = WALL_FACTOR
         self._clock = CaseClock(0.0, 0.0)  # of its case
-        self._inbox = bytearray()
-        self._outbox = memoryview(b"")
-        self._held: SandboxedProcess | _TiedProcess
+        self._unread = bytearray()
+        self._unsent = memoryview(b"")
+        self._process: SandboxedProcess | _UnisolatedProcess
         if verifier.isolation is Isolation.SANDBOX:
-            route = chosen_route(trust_code)
-            fork_mode = "forks" if route == "trusted" else "alone"
-            command = interpreter.start(
+            backend = choose_backend(trust_code)
+            fork_mode = "forks" if backend == "trusted" else "alone"
+            command = interpreter.python_command(
                 "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), "-1", fork_mode
             )
             limits = ResourceLimits(seconds=0.0, memory=verifier.memory)  # time is limited by case
-            self._held = SandboxedProcess(command, limits, route=route, modules=[verifier.module], launcher=launcher)
+            self._process = SandboxedProcess(
+                command, limits, backend=backend, modules=[verifier.module], launcher=launcher
+            )
         else:
-            self._held = _TiedProcess(verifier)
-        self.writes, self.reads = self._held.writes, self._held.reads
-        os.set_blocking(self.writes, False)
-        os.set_blocking(self.reads, False)
+            self._process = _UnisolatedProcess(verifier)
+        self.input_fd, self.output_fd = self._process.input_fd, self._process.output_fd
+        os.set_blocking(self.input_fd, False)
+        os.set_blocking(self.output_fd, False)
 
     @property
     def deadline(self) -> float:
         """When it may have taken too long for what it is doing."""
         if self.state is State.STARTING:
-            return self.since + SECONDS_TO_START
-        return self._look if self.state is State.BUSY else float("inf")
+            return self.since + START_TIMEOUT
+        return self._next_check if self.state is State.BUSY else float("inf")
 
     @property
     def alive(self) -> bool:
         """Whether its process runs; asked before an idle one is used again, as it may have been killed meanwhile."""
-        return self.state is not State.ENDED and self._held.alive
+        return self.state is not State.ENDED and self._process.alive
 
     @property
     def has_unsent(self) -> bool:
         """Whether a part of the case did not fit into the pipe: `write` goes on when the pipe is ready."""
-        return bool(self._outbox)
+        return bool(self._unsent)
 
-    def submit(self, index: int, case: Case, patience: float = PATIENCE) -> None:
+    def submit(self, index: int, case: Case, wall_factor: float = WALL_FACTOR) -> None:
         """Give it a case; TypeError, ValueError or RecursionError when the case's details are no JSON."""
         message: dict[str, object] = {"answer": case.answer, "gold": case.gold, "question": case.question}
         message["details"] = dict(case.details)
-        message |= {"seconds": self.verifier.seconds, "patience": patience}
-        self._outbox = memoryview(packed(message))
-        self.index, self.state, self.since, self._patience = index, State.BUSY, time.monotonic(), patience
-        self._clock = CaseClock(self.verifier.seconds, patience, used=processor_time(self._held.pid))
-        self._look = self._clock.next_look
-        self._cases += 1
+        message |= {"seconds": self.verifier.seconds, "wall_factor": wall_factor}
+        self._unsent = memoryview(pack_message(message))
+        self.index, self.state, self.since, self._wall_factor = index, State.BUSY, time.monotonic(), wall_factor
+        self._clock = CaseClock(self.verifier.seconds, wall_factor, used=cpu_time(self._process.pid))
+        self._next_check = self._clock.next_check
+        self._case_count += 1
         self.write()
 
     def write(self) -> None:
         """Send what the pipe takes."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError):  # one that is gone shows when it is read
-            while self._outbox:
-                self._outbox = self._outbox[os.write(self.writes, self._outbox[: 1 << 16]) :]
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self.input_fd, self._unsent[: 1 << 16]) :]
 
     def read(self) -> Judgement | None:
         """Take what has come from it; the judgement when its case is decided, None when it is not yet."""
         while True:
             try:
-                chunk = os.read(self.reads, 1 << 16)
+                chunk = os.read(self.output_fd, 1 << 16)
             except BlockingIOError:
                 return None
-            self._inbox += chunk
+            self._unread += chunk
             try:
-                message = taken(self._inbox)
-            except GarbledError:
-                return self._lost("its process sent an unreadable reply")
+                message = take_message(self._unread)
+            except MalformedMessageError:
+                return self._fail_and_end("its process sent an unreadable reply")
             if message is not None:
                 return self._handle_message(message)
             if not chunk:
-                return self._lost(self._exit_reason())
+                return self._fail_and_end(self._exit_reason())
 
     def time_out(self) -> Judgement | None:
         """End it if it took too long; the judgement of its case. None: it has time left, and a new `deadline`."""
         if self.state is State.STARTING:
-            error = self._held.errors()
+            error = self._process.errors()
             self.end()
             raise OffleashError(
-                f"The verifier {self.verifier.name!r} did not start in {SECONDS_TO_START:g} s. {error}".strip()
+                f"The verifier {self.verifier.name!r} did not start in {START_TIMEOUT:g} s. {error}".strip()
             )
         if self.verifier.isolation is Isolation.SANDBOX:
             # it watches the time of its cases itself; this is for one that no longer does
-            limit = self.since + self.verifier.seconds * self._patience + GRACE
+            limit = self.since + self.verifier.seconds * self._wall_factor + GRACE_SECONDS
             if time.monotonic() < limit:
-                self._look = limit
+                self._next_check = limit
                 return None
-            exceeded: Exceeded | None = Exceeded.CLOCK
+            exceeded: ExceededLimit | None = ExceededLimit.WALL_TIME
         else:
-            exceeded = self._clock.look([self._held.pid])
-            self._look = self._clock.next_look
+            exceeded = self._clock.check([self._process.pid])
+            self._next_check = self._clock.next_check
         if exceeded is None:
             return None
-        return self._lost(self._clock.reason(exceeded), retry=exceeded is not Exceeded.PROCESSOR)
+        return self._fail_and_end(self._clock.reason(exceeded), retry=exceeded is not ExceededLimit.CPU_TIME)
 
     def end(self) -> None:
         """End the process and all it has started."""
         self.state = State.ENDED
-        self._held.__exit__()
+        self._process.__exit__()
 
     def _handle_message(self, message: object) -> Judgement | None:
         """Act on a whole message, by state; anything unexpected ends the worker."""
         if not isinstance(message, dict):
-            return self._lost("its process sent an unreadable reply")
+            return self._fail_and_end("its process sent an unreadable reply")
         if self.state is State.STARTING:
             if message.get("ready") is not True:
                 self.end()
                 self.cannot_load = True
-                raise _did_not_load(self.verifier, message)
+                raise _load_error(self.verifier, message)
             self.state, self.since = State.IDLE, time.monotonic()
             return None
         if self.state is not State.BUSY:
-            return self._lost("its process sent an unreadable reply")
+            return self._fail_and_end("its process sent an unreadable reply")
         judgement = _judgement(message)
         if judgement is None:
-            return self._lost("its process sent an unreadable reply")
+            return self._fail_and_end("its process sent an unreadable reply")
         if judgement.seconds > self.verifier.seconds and not judgement.retry:
             # nobody looked in time: the limit holds all the same
             judgement = self._failed(f"time limit of {self.verifier.seconds:g} s", judgement.seconds)
@@ -177,15 +179,15 @@ class VerifierWorker:
         self.state, self.since = State.IDLE, time.monotonic()
         # replaced before it is killed: at half its memory the next case could break the limit by no fault of its own.
         # Bytes left in the inbox belong to no case: the process has written more than one reply.
-        grown = isinstance(peak, int) and peak > self.verifier.memory // 2
-        if message.get("worn") or grown or self._cases >= CASES or self._inbox:
+        too_large = isinstance(peak, int) and peak > self.verifier.memory // 2
+        if message.get("replace_worker") or too_large or self._case_count >= MAX_CASES or self._unread:
             self.end()
         return judgement
 
-    def _lost(self, reason: str, retry: bool = False) -> Judgement | None:
+    def _fail_and_end(self, reason: str, retry: bool = False) -> Judgement | None:
         """End the worker; its case fails, a worker that never started is an error."""
         busy, starting = self.state is State.BUSY, self.state is State.STARTING
-        error, since = self._held.errors() if starting else "", self.since
+        error, since = self._process.errors() if starting else "", self.since
         self.end()
         if starting:
             raise OffleashError(f"The verifier {self.verifier.name!r} could not start its worker: {error or reason}.")
@@ -196,35 +198,39 @@ class VerifierWorker:
 
     def _exit_reason(self) -> str:
         """Why its process ended, from its exit code."""
-        code = self._held.wait(2.0)
+        code = self._process.wait(2.0)
         memory = f"memory limit of {self.verifier.memory / 2**30:.3g} GiB"
-        if code == CANNOT:
-            return self._held.errors()
-        if code in BROKEN:
-            return memory if BROKEN[code].value == "memory limit" else str(BROKEN[code].value)
+        if code == EXIT_NO_SANDBOX:
+            return self._process.errors()
+        if code in LIMIT_OF_EXIT_CODE:
+            return memory if LIMIT_OF_EXIT_CODE[code].value == "memory limit" else str(LIMIT_OF_EXIT_CODE[code].value)
         if code == -signal.SIGXCPU:  # nobody looked in time
             return f"time limit of {self.verifier.seconds:g} s"
         return f"its process died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
 
-class _TiedProcess:
+class _UnisolatedProcess:
     """A process outside of any sandbox, in a session of its own, that ends with this one.
 
     Same methods as SandboxedProcess, where VerifierWorker uses them.
     """
 
     def __init__(self, verifier: Verifier) -> None:
-        held, self._lifeline = os.pipe()
+        lifeline_read, self._lifeline = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         try:
             self._process = subprocess.Popen(
-                interpreter.start(
-                    "offleash.verifiers.sandbox.worker", verifier.module, str(verifier.memory), str(held), "plain"
+                interpreter.python_command(
+                    "offleash.verifiers.sandbox.worker",
+                    verifier.module,
+                    str(verifier.memory),
+                    str(lifeline_read),
+                    "plain",
                 ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                pass_fds=(held,),
+                pass_fds=(lifeline_read,),
                 env=interpreter.trusted_environment(),
                 start_new_session=True,
                 bufsize=0,
@@ -234,10 +240,10 @@ class _TiedProcess:
             self._errors.close()
             raise
         finally:
-            os.close(held)
+            os.close(lifeline_read)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self.writes, self.reads = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self.input_fd, self.output_fd = self._process.stdin.fileno(), self._process.stdout.fileno()
 
     def __exit__(self, *_: object) -> None:
         if self._lifeline < 0:
@@ -290,7 +296,7 @@ def _judgement(message: dict[str, object]) -> Judgement | None:
     return Judgement(verdict, reason, None if score is None else float(score), solution, float(seconds), retry)
 
 
-def _did_not_load(verifier: Verifier, message: dict[str, object]) -> OffleashError:
+def _load_error(verifier: Verifier, message: dict[str, object]) -> OffleashError:
     error = str(message.get("trouble"))[:300]
     hint = f" Install it with: pip install 'offleash[{verifier.extra}]'." if verifier.extra else ""
     return OffleashError(

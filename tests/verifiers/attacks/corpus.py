@@ -180,7 +180,7 @@ ANYWHERE: dict[str, str] = {
     + "def f(*_):\n    for o in everything():\n        if type(o) is dict and 'passed' in o: o['passed'] = True\n"
     "        if type(o) is dict and 'wrong' in o: o['passed'] = o.pop('wrong')\n    return []",
     "replaces the code of functions": FRAMES + "def g(*a, **k): return None\ndef f(*_):\n    for o in everything():\n"
-    "        if inspect.isfunction(o) and '_result' in o.__name__:\n            o.__code__ = g.__code__\n    return []",
+    "        if inspect.isfunction(o) and '_run_tests' in o.__name__:\n            o.__code__ = g.__code__\n    return []",
     "walks a traceback": "import sys\ndef f(*_):\n    try: 1 / 0\n    except ZeroDivisionError:\n"
     "        tb = sys.exc_info()[2]\n        frame = tb.tb_frame.f_back\n"
     "        while frame:\n            frame.f_globals['passed'] = True\n"
@@ -213,11 +213,11 @@ ANYWHERE: dict[str, str] = {
     "patches math and numbers": "import math\nmath.isclose = lambda *a, **k: True\nmath.fabs = lambda x: 0\ndef f(*_): return 0",
     "patches the judge's own modules": "import sys\nfor name, m in list(sys.modules.items()):\n"
     "    if 'offleash' in name:\n        for key, v in list(vars(m).items()):\n"
-    "            if callable(v) and key not in ('encoded', 'send', 'packed', 'receive'): setattr(m, key, lambda *a, **k: True)\n"
+    "            if callable(v) and key not in ('encode', 'send', 'pack_message', 'receive'): setattr(m, key, lambda *a, **k: True)\n"
     "def f(*_): return []",
     "replaces what encodes its answers": "import sys\nfor name, m in list(sys.modules.items()):\n"
-    "    if name.endswith('plain'): m.encoded = lambda *a, **k: {{'passed': True, 'value': True}}\n"
-    "    if name.endswith('calls'): m.encoded = lambda *a, **k: {{'passed': True}}\ndef f(*_): return []",
+    "    if name.endswith('plain'): m.encode = lambda *a, **k: {{'passed': True, 'value': True}}\n"
+    "    if name.endswith('calls'): m.encode = lambda *a, **k: {{'passed': True}}\ndef f(*_): return []",
     "replaces sys.modules": "import sys\nclass M:\n    def __getattr__(s, n): return lambda *a, **k: True\n"
     "for name in ('math', 'json', 'numpy', 'tests', 'offleash', 'unittest'): sys.modules[name] = M()\ndef f(*_): return []",
     "installs an import hook": "import sys\nclass H:\n    def find_spec(s, *a): raise SystemExit(0)\n"
@@ -309,6 +309,93 @@ ANYWHERE: dict[str, str] = {
     "recurses": "import sys\nsys.setrecursionlimit(10**9)\ndef f(*_): return f([_])",
     "crashes": "import ctypes\ndef f(*_): ctypes.string_at(0)",
 }
+# Written by a second attacker, who had read the judge's code. Run against the same problems as ANYWHERE.
+ANYWHERE |= {
+    "finds the judge by the garbage collector": "import gc\ndef f(*_):\n    for o in gc.get_objects():\n"
+    "        for r in gc.get_referrers(o)[:3] if type(o).__name__ == '_CallServer' else []:\n"
+    "            if type(r) is dict: r['passed'] = r['verdict'] = True\n"
+    "        if type(o).__name__ == '_CallServer': o.handle = lambda call: {{'passed': True, 'value': True}}\n    return []",
+    "replaces its caller's frame": "import sys\ndef f(*_):\n    frame = sys._getframe(1)\n"
+    "    while frame:\n        frame.f_locals.update(reply=b'passed', call=None, result=[4, 5])\n"
+    "        frame.f_globals.update(encode=lambda *a: [4, 5], pack_message=lambda m: b'{{\"passed\": true}}')\n"
+    "        frame.f_trace = lambda *a: None\n        frame = frame.f_back\n    return []",
+    "writes into objects by ctypes": "import ctypes\ndef f(*_):\n    for n in (4, 5, 6, 7, 0):\n"
+    "        ctypes.c_long.from_address(id(n) + 24).value = 4\n    return [5, 7]",
+    "swaps types by ctypes": "import ctypes\nclass L(list):\n    __eq__ = lambda s, o: True\ndef f(*_):\n    x = []\n"
+    "    ctypes.py_object.from_address(id(x) + 8).value = L\n    return x",
+    "answers from a signal handler": SPEAKS
+    + "import signal\nsignal.signal(signal.SIGALRM, lambda *a: speak(3, 4, 5, 6))\n"
+    "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\ndef f(*_):\n    for _ in range(10**5): pass\n    return []",
+    "reopens its pipes for writing": SPEAKS
+    + "def f(*_):\n    for n in range(256):\n        for how in (os.O_WRONLY, os.O_RDWR):\n"
+    "            try: speak(os.open(f'/proc/self/fd/{{n}}', how | os.O_NONBLOCK))\n            except OSError: pass\n    return []",
+    "looks into its parents": "import os\ndef f(*_):\n    found = ''\n    for pid in (1, os.getppid(), os.getpid()):\n"
+    "        for name in ('environ', 'cmdline', 'fdinfo', 'maps', 'stack', 'auxv', 'task'):\n"
+    "            try: found += open(f'/proc/{{pid}}/{{name}}').read()\n            except OSError: pass\n"
+    "    return [4, 5] if 'assert' in found else []",
+    "reads the memory of another process": "import ctypes, os\nlibc = ctypes.CDLL(None)\ndef f(*_):\n"
+    "    buffer = ctypes.create_string_buffer(4096)\n    local = (ctypes.c_void_p * 2)(ctypes.addressof(buffer), 4096)\n"
+    "    for pid in (1, os.getppid()): libc.process_vm_readv(pid, local, 1, local, 1, 0)\n"
+    "    return [4, 5] if b'assert' in buffer.raw else []",
+    "takes a descriptor of its parent": SPEAKS + "import ctypes\nlibc = ctypes.CDLL(None)\ndef f(*_):\n"
+    "    for pid in (1, os.getppid()):\n        fd = libc.syscall(434, pid, 0)\n"
+    "        for n in range(16): speak(libc.syscall(438, fd, n, 0))\n    return []",
+    "answers from a multiprocessing worker": SPEAKS + "import multiprocessing\ndef f(*_):\n"
+    "    context = multiprocessing.get_context('fork')\n    worker = context.Process(target=speak)\n    worker.start()\n"
+    "    worker.join()\n    return []",
+    "exits while it answers": "import os, threading\ndef f(*_):\n    threading.Timer(0.0001, os._exit, (0,)).start()\n    return []",
+    "answers when it is deleted": SPEAKS + "class D(list):\n    def __del__(self): speak()\ndef f(*_): return D()",
+    "replaces the hooks of the interpreter": SPEAKS + "import sys, builtins\n"
+    "sys.breakpointhook = sys.displayhook = sys.excepthook = sys.unraisablehook = lambda *a: speak()\n"
+    "def f(*_):\n    breakpoint()\n    raise RuntimeError",
+    "watches by sys.monitoring and audit hooks": "import sys\ndef hook(event, args):\n    if 'exit' in event: raise SystemExit(0)\n"
+    "sys.addaudithook(hook)\nsys.setprofile(lambda frame, event, arg: frame.f_locals.update(passed=True))\n"
+    "sys.settrace(lambda frame, event, arg: frame.f_globals.update(wrong=None))\ndef f(*_): return []",
+    "registers a codec": "import codecs\nutf8 = codecs.lookup('utf-8')\n"
+    "codecs.register(lambda name: codecs.CodecInfo(lambda t, e='': (b'{{\"passed\": true}}', 1), utf8.decode))\n"
+    "codecs.register_error('surrogatepass', lambda e: ('passed', e.end))\ndef f(*_): return '\\ud800'",
+    "sends pickles and marshalled code": "import marshal, pickle\nclass P:\n    def __reduce__(self): return (eval, ('print(1)',))\n"
+    "values = [pickle.dumps(P()), marshal.dumps(compile('1', '', 'eval'))]\ndef f(*_): return values",
+    "a number without end": "def f(*_): return 10 ** 10_000_000",
+    "a decimal and a fraction that take for ever": "from decimal import Decimal\nfrom fractions import Fraction\n"
+    "def f(*_): return [Decimal('1e999999999'), Fraction(10 ** 100_000, 3)]",
+    "a range without end": "def f(*_): return range(10 ** 18)",
+    "an int that lies when it is read": "class I(int):\n    def __int__(self): return 4\n    def __index__(self): return 4\n"
+    "    __float__ = lambda s: 0.25\n    __eq__ = lambda s, o: True\n    __hash__ = None\ndef f(*_): return [I(1), I(1)]",
+    "a text that lies when it is read": "class S(str):\n    def __str__(self): return S('[4, 5]')\n"
+    "    __eq__ = lambda s, o: True\n    __hash__ = None\ndef f(*_): return S()",
+    "a list that lies when it is read": "class L(list):\n    def __iter__(self):\n        while True: yield L()\n"
+    "    __len__ = lambda s: 2\n    __eq__ = lambda s, o: True\ndef f(*_): return L()",
+    "negative zero and not a number": "def f(*_): return [float('nan'), -0.0]",
+    "truth in place of numbers": "def f(*_): return [True, False]",
+    "dicts in place of lists": "def f(*_): return {{4: 5}}",
+    "a generator that answers otherwise each time": "import itertools\nc = itertools.count()\ndef f(*_): return (next(c) for _ in range(2))",
+    "changes its limits from inside": "import ctypes, os\nlibc = ctypes.CDLL(None)\nlibc.umount2(b'/usr', 2)\nlibc.umount2(b'/proc', 2)\n"
+    "libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(*[2**32 - 1] * 6))\n"
+    "try: open('/proc/1/mem', 'r+b').write(b'x')\nexcept OSError: pass\ndef f(*_): return []",
+    "makes namespaces of its own": "import ctypes\nlibc = ctypes.CDLL(None)\ndef f(*_):\n"
+    "    for flag in (0x10000000, 0x20000000, 0x00020000): libc.unshare(flag)\n"
+    "    libc.syscall(435, (ctypes.c_uint64 * 11)(0x10000000), 88)\n    return []",
+}
+# name -> tests, and a program that passes them where the judge believes what it should not
+TRICKED: dict[str, tuple[list[str], str]] = {
+    "ends an iteration of the tests": (
+        ["assert all(map(f, [1, 2, 3]))", "assert not any(map(f, [4, 5]))"],
+        "def f(*_): raise StopIteration",
+    ),
+    "ends an iteration of the tests by an exception of its own": (
+        ["assert all(map(f, [1, 2, 3]))"],
+        "class StopIteration(Exception): pass\ndef f(*_): raise StopIteration",
+    ),
+    "changes an argument where another test allows it": (
+        ["x = [3, 1, 2]\nf(x)\nassert x == [1, 2, 3]", "y = [5, 4]\nassert f(y) == sorted(y)"],
+        "def f(x):\n    x[:] = [1, 2, 3] if len(x) == 3 else []\n    return []",
+    ),
+    "changes an argument in an expression": (
+        ["x = [3, 1]\nf([1])\nassert (f(x), x)[1] == [1, 3]"],
+        "def f(x):\n    x[:] = [1, 3]",
+    ),
+}
 # attacks on problems whose reference program defines a class
 CLASSES: dict[str, tuple[str, str]] = {
     "size agrees with everything": ("class", AGREES + BOX + "def size(b): return E()"),
@@ -371,6 +458,8 @@ def attacks() -> dict[str, Attack]:
             found[f"{name} ({problem})"] = Attack(program.replace("{{", "{").replace("}}", "}"), PROBLEMS[problem])
     for name, (problem, program) in CLASSES.items():
         found[f"{name} ({problem})"] = Attack(program, PROBLEMS[problem], GOLDS[problem])
+    for name, (tests, program) in TRICKED.items():
+        found[name] = Attack(program, {"kind": "asserts", "setup": "", "tests": tests})
     for name, program in CONTESTS.items():
         found[f"{name} (stdin)"] = Attack(program, PROBLEMS["stdin"])
     for name in ("exits at once", "speaks on every descriptor", "equals everything", "patches json", "kills everybody"):

@@ -10,10 +10,10 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.verifiers.registry import VERIFIERS
-from offleash.verifiers.sandbox import run
+from offleash.verifiers.sandbox import interpreter, run
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement
-from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, attacks
+from tests.verifiers.attacks.corpus import ANYWHERE, BUILTINS, CLASSES, CONTESTS, PAIR, TRICKED, attacks
 from tests.verifiers.sandbox.outside import children
 
 ATTACKS = attacks()
@@ -22,19 +22,22 @@ VERIFIER = replace(VERIFIERS["program"], seconds=1.0)
 SHORT = [
     name
     for place, name in enumerate(ATTACKS)
-    if name.startswith("redefines") or name.endswith(("(stdin)", "(call)", "(class)", "(equal)", "(attribute)"))
+    if name.startswith("redefines")
+    or name in TRICKED
+    or name.endswith(("(stdin)", "(call)", "(class)", "(equal)", "(attribute)"))
 ] + [f"{name} ({('asserts', 'argument', 'plus')[place % 3]})" for place, name in enumerate(ANYWHERE)]
 
 pytestmark = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 
 
-def only(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge by this route to isolation."""
-    if why := run.refusal(route):
-        pytest.skip(f"{route} is not to be had here: {why}")
-    monkeypatch.setattr(run, "refusal", lambda other: "" if other == route else "not in this test")
+def only(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge by this isolation backend."""
+    if why := run.unavailable_reason(backend):
+        pytest.skip(f"{backend} is not to be had here: {why}")
+    monkeypatch.setattr(run, "unavailable_reason", lambda other: "" if other == backend else "not in this test")
 
 
 def files_outside() -> set[Path]:
@@ -75,11 +78,11 @@ def test_no_attack_is_correct(part: int, harmless: None) -> None:
 
 @pytest.mark.attacks
 @pytest.mark.parametrize("part", range(8))
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
 def test_no_attack_on_any_problem_is_correct(
-    route: str, part: int, harmless: None, monkeypatch: pytest.MonkeyPatch
+    backend: str, part: int, harmless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(route, monkeypatch)
+    only(backend, monkeypatch)
     assert not forged(judged(list(ATTACKS)[part::8]))
 
 
@@ -96,14 +99,20 @@ SOLVED = {
     "stdin": "print(sum(map(int, input().split())))",
     "call": "def f(x): return [2 * x + 2, 2 * x + 3]",
 }
+# with the tests of TRICKED
+SOLVED_IN_PLACE = {
+    "ends an iteration of the tests": "def f(x): return x < 4",
+    "changes an argument where another test allows it": "def f(x):\n    x.sort()\n    return list(x)",
+}
 
 
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
-def test_right_programs_for_the_attacked_problems_are_correct(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_right_programs_for_the_attacked_problems_are_correct(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.verifiers.attacks.corpus import GOLDS, PROBLEMS
 
-    only(route, monkeypatch)
+    only(backend, monkeypatch)
     cases = [Case(program, GOLDS.get(name), details=PROBLEMS[name]) for name, program in SOLVED.items()]
+    cases += [Case(program, details=ATTACKS[name].details) for name, program in SOLVED_IN_PLACE.items()]
     cases += [Case(f"def f(x): return {value}", details=details) for value, details in RIGHT_FOR_BUILTINS]
     with Pool(2) as pool:
         actual = dict(pool.judge(VERIFIER, cases))
@@ -134,6 +143,38 @@ def test_tests_that_never_call_the_program_fail() -> None:
     assert judgement == Judgement(
         Verdict.FAILED, "the problem's tests never call the program", seconds=judgement.seconds
     )
+
+
+CAPABILITIES = """
+def f():
+    status = open('/proc/self/status').read().split()
+    return [status[status.index(name) + 1] for name in ('CapPrm:', 'CapEff:', 'CapInh:', 'CapAmb:', 'NoNewPrivs:')]
+"""
+
+
+@pytest.mark.parametrize("as_owner", [False, True])
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_a_program_has_no_capability_in_its_own_user_namespace(
+    backend: str, as_owner: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as_owner: the user namespace knows one user, as it does wherever the caller is not root
+    only(backend, monkeypatch)
+    monkeypatch.setitem(interpreter.VARIANTS, backend, interpreter.BackendVariant(as_owner))
+    details: dict[str, object] = {"kind": "asserts", "tests": [f"assert f() == {['0' * 16] * 4 + ['1']}, f()"]}
+    with Pool(1) as pool:
+        ((_, judgement),) = pool.judge(VERIFIER, [Case(CAPABILITIES, details=details)])
+    assert judgement == Judgement(Verdict.CORRECT, seconds=judgement.seconds)
+
+
+def test_bubblewrap_whose_namespaces_cannot_be_joined_starts_a_supervisor_of_its_own(
+    harmless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only("bwrap", monkeypatch)
+    monkeypatch.setitem(interpreter.VARIANTS, "bwrap", interpreter.BackendVariant(starts_python=True))
+    cases = [Case(SOLVED["asserts"], details=PAIR), Case(ANYWHERE["kills everybody"], details=PAIR)]
+    with Pool(2) as pool:
+        actual = dict(pool.judge(VERIFIER, cases))
+    assert [actual[place].verdict for place in range(2)] == [Verdict.CORRECT, Verdict.WRONG]
 
 
 POISON = """
@@ -168,9 +209,11 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize("route", ["bwrap", "namespaces"])
-def test_a_program_leaves_nothing_for_the_next_one(route: str, harmless: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    only(route, monkeypatch)
+@pytest.mark.parametrize("backend", ["bwrap", "namespaces"])
+def test_a_program_leaves_nothing_for_the_next_one(
+    backend: str, harmless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(backend, monkeypatch)
     details: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f(0) == 0"]}
     probe: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f(0) == [], f(0)"]}
     cases = [Case(POISON, details=details), Case(PROBE, details=probe)] * 2

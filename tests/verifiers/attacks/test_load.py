@@ -21,7 +21,8 @@ from tests.verifiers.sandbox.outside import crowded
 from tests.verifiers.troublesome import troublesome
 
 ISOLATED = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\ndef f(): return 1"
 DETAILS: dict[str, object] = {"kind": "asserts", "setup": "", "tests": ["assert f() == 1"]}
@@ -67,11 +68,11 @@ class Busy(Pool):
         self.tries: list[tuple[str, bool]] = []
 
     def judge(
-        self, verifier: Verifier, cases: Sequence[Case], alone: float | None = None
+        self, verifier: Verifier, cases: Sequence[Case], retry_wall_factor: float | None = None
     ) -> Iterator[tuple[int, Judgement]]:
         for index, case in enumerate(cases):
-            self.tries.append((case.answer, alone is not None))
-            starved = case.answer == "always" or (case.answer.startswith("once") and alone is None)
+            self.tries.append((case.answer, retry_wall_factor is not None))
+            starved = case.answer == "always" or (case.answer.startswith("once") and retry_wall_factor is None)
             yield index, Judgement(Verdict.FAILED if starved else Verdict.CORRECT, "busy" * starved, retry=starved)
 
 
@@ -102,7 +103,7 @@ def test_second_tries_end_with_their_time_and_what_is_left_is_counted() -> None:
         judge = Judge(pool, retry_seconds=0.5)  # less than one case may take
         judge.decide(troublesome(seconds=1.0), [(problem, "once"), (problem, "once more")])
     assert judge.starved == 2
-    assert not any(alone for _, alone in pool.tries)
+    assert not any(retry_wall_factor for _, retry_wall_factor in pool.tries)
 
 
 def test_the_notes_count_what_the_machine_was_too_busy_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifiers.program.plain import NotPlainError, decoded, encoded
+from offleash.verifiers.program.plain import NotPlainError, decode, encode
 
 HASHABLE = st.recursive(
     st.none()
@@ -40,7 +40,7 @@ VALUES = st.recursive(
 
 def sent(value: object) -> object:
     """A value after its way through the pipe."""
-    return decoded(json.loads(json.dumps(encoded(value))))
+    return decode(json.loads(json.dumps(encode(value))))
 
 
 @given(VALUES)
@@ -95,7 +95,7 @@ def test_what_equals_a_plain_value_becomes_one() -> None:
 @pytest.mark.parametrize("value", [object(), len, Lies, json, lambda: 1, AssertionError("x"), [object()]])
 def test_nothing_else_is_sent(value: object) -> None:
     with pytest.raises(NotPlainError):
-        encoded(value)
+        encode(value)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_nothing_else_is_sent(value: object) -> None:
 )
 def test_messages_that_are_no_values_are_refused(message: object) -> None:
     with pytest.raises((ValueError, TypeError, ArithmeticError)):
-        decoded(message)
+        decode(message)
 
 
 @given(
@@ -139,6 +139,6 @@ def test_messages_that_are_no_values_are_refused(message: object) -> None:
 )
 def test_any_message_is_a_value_or_refused(message: object) -> None:
     try:
-        decoded(message)
+        decode(message)
     except (ValueError, TypeError, ArithmeticError, OverflowError):
         return

@@ -37,7 +37,8 @@ RIGHT = {
 DETAILS: dict[str, dict[str, object]] = {"check": CHECK, "asserts": ASSERTS, "stdin": STDIN, "call": CALL}  # type: ignore[dict-item]
 
 pytestmark = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 
 

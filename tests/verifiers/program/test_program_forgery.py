@@ -7,7 +7,8 @@ from offleash.verifiers.sandbox import run
 from tests.verifiers.program.test_program import DETAILS, verdict
 
 pytestmark = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 
 FORGERIES = {

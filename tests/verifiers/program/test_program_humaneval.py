@@ -15,7 +15,8 @@ from tests.places import SHARED_DATA
 HUMANEVAL = SHARED_DATA / "bench" / "humaneval.jsonl"
 
 pytestmark = pytest.mark.skipif(
-    bool(run.refusal("bwrap") and run.refusal("namespaces")), reason="no sandbox can be built here"
+    bool(run.unavailable_reason("bwrap") and run.unavailable_reason("namespaces")),
+    reason="no sandbox can be built here",
 )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from offleash.errors import OffleashError
 from offleash.verifiers.program import unpickle
-from offleash.verifiers.program.unpickle import plain, private_tests
+from offleash.verifiers.program.unpickle import load_plain_pickle, private_tests
 
 TESTS = [{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}, {"input": "", "output": "0", "testtype": "stdin"}]
 
@@ -55,7 +55,7 @@ def test_a_pickle_that_calls_anything_is_refused(call: object, capsys: pytest.Ca
 
 
 def test_a_bomb_of_zeros_is_refused_before_it_fills_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpickle, "LARGEST", 1 << 20)
+    monkeypatch.setattr(unpickle, "MAX_BYTES", 1 << 20)
     bomb = base64.b64encode(zlib.compress(bytes(64 << 20))).decode()
     with pytest.raises(OffleashError, match="do not end within 1 MiB"):
         private_tests(bomb)
@@ -81,7 +81,7 @@ def test_no_bytes_run_anything_or_escape_as_another_error(data: bytes) -> None:
 
 def test_values_without_names_pass_and_others_do_not() -> None:
     values = [1, 2.5, "a", b"b", None, True, (1, [2, {3}]), {"a": -1}, frozenset({1})]
-    assert plain(pickle.dumps(values, protocol=4)) == values
+    assert load_plain_pickle(pickle.dumps(values, protocol=4)) == values
     for evil in (Evil(os.getpid), Fraction(1, 3), collections.Counter("a")):
         with pytest.raises(pickle.UnpicklingError, match="it names"):
-            plain(pickle.dumps(evil))
+            load_plain_pickle(pickle.dumps(evil))

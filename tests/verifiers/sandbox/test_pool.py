@@ -19,7 +19,7 @@ from tests.places import ROOT
 from tests.verifiers.sandbox.outside import children, gone
 from tests.verifiers.troublesome import troublesome
 
-ISOLATED = not run.refusal("bwrap") or not run.refusal("namespaces")
+ISOLATED = not run.unavailable_reason("bwrap") or not run.unavailable_reason("namespaces")
 ISOLATIONS = [
     Isolation.WORKER,
     pytest.param(Isolation.SANDBOX, marks=pytest.mark.skipif(not ISOLATED, reason="no sandbox can be built here")),
@@ -152,7 +152,7 @@ def test_a_module_that_cannot_be_loaded_is_an_error_with_the_next_step(pool: Poo
 
 
 def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "refusal", lambda _: "not to be had")
+    monkeypatch.setattr(run, "unavailable_reason", lambda _: "not to be had")
     for isolation in (Isolation.SANDBOX, Isolation.ALONE):
         with Pool(1) as pool, pytest.raises(OffleashError, match="--trust-code"):
             judged(pool, troublesome(isolation), [Case("a")])

@@ -49,7 +49,7 @@ def test_a_worker_that_died_while_idle_is_replaced_and_costs_no_case() -> None:
 
 
 def test_a_worker_is_replaced_after_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offleash.verifiers.sandbox.worker_handle.CASES", 3)
+    monkeypatch.setattr("offleash.verifiers.sandbox.worker_handle.MAX_CASES", 3)
     with Pool(1) as pool:
         result = judged(pool, troublesome(seconds=30.0), [Case(f"leave_behind {n}") for n in range(7)] + [Case("left")])
     assert result[-1].reason == "6"

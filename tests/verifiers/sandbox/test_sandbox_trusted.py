@@ -11,7 +11,7 @@ from offleash.errors import OffleashError
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import run
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.sandbox.run import ProcessEnd, chosen_route, protections
+from offleash.verifiers.sandbox.run import ProcessEnd, choose_backend, describe_isolation
 from offleash.verifiers.verifier import Case
 from tests.verifiers.program.test_program import DETAILS, RIGHT
 from tests.verifiers.sandbox.outside import gone
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are l
 
 def test_a_machine_without_isolation_learns_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     why = {"bwrap": "it is not installed", "namespaces": "unshare: Operation not permitted (errno 1)"}
-    monkeypatch.setattr(run, "refusal", lambda route: why[route])
+    monkeypatch.setattr(run, "unavailable_reason", lambda backend: why[backend])
     with pytest.raises(OffleashError) as caught:
-        chosen_route(trust_code=False)
+        choose_backend(trust_code=False)
     for words in (*why.values(), "the network", "files", "environment", "--trust-code", "time and memory only"):
         assert words in str(caught.value)
-    assert chosen_route(trust_code=True) == "trusted"
-    assert "sees the network" in protections(trust_code=True)
+    assert choose_backend(trust_code=True) == "trusted"
+    assert "sees the network" in describe_isolation(trust_code=True)
 
 
 def test_trusted_code_runs_under_limits_and_leaves_no_process() -> None:
@@ -56,7 +56,7 @@ def test_trusted_code_gets_no_environment_either(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_trusted_programs_are_judged_like_isolated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "refusal", lambda _: "not to be had")
+    monkeypatch.setattr(run, "unavailable_reason", lambda _: "not to be had")
     verifier = replace(VERIFIERS["program"], seconds=3.0)
     with Pool(2, trust_code=True) as pool:
         for kind, details in DETAILS.items():
