@@ -14,7 +14,7 @@ from rich.text import Text
 
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import MEANING, finding, input_warnings, result_warnings
+from offleash.comparing.sentences import MEANING, finding, input_warnings, portfolio_sentence, result_warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.json import Json, encode
@@ -227,17 +227,8 @@ def _evidence(comparison: Comparison) -> RenderableType:
             )
     if evidence.smallest_certain_loss is not None:
         lines.append(f"A single loss is significant if it rests on {evidence.smallest_certain_loss} or more successes.")
-    # the gain is cross-fitted; a split is recommended only if its interval excludes 0
-    best = comparison.portfolio
-    if best is not None and best.best is not None and best.k > 1:
-        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
-        if best.gain_high == best.gain_low:
-            lines.append(f"Splitting {best.k} samples between the two runs gains nothing over one run alone.")
-        elif best.gain_low > 0:
-            split = f"{best.best} from {comparison.before.name} and {best.k - best.best} from {comparison.after.name}"
-            lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
-        else:
-            lines.append(f"No split of {best.k} samples between the two runs is significantly better: {gain}.")
+    if (split := portfolio_sentence(comparison)) is not None:
+        lines.append(split)
     if comparison.guessing.floor is None and comparison.guessing.reason:
         lines.append(f"Guessing: {comparison.guessing.reason}.")
     return Text("\n".join(lines))
