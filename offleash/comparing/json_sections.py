@@ -20,6 +20,7 @@ from offleash.render.json import Json, count, encode
 from offleash.stats.chance import Retest
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.curves import Curve
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
 from offleash.stats.pass_at_k import cover_at
 from offleash.stats.portfolio import Portfolio
 from offleash.stats.support_classes import epsilon
@@ -281,7 +282,6 @@ def _portfolio(comparison: Comparison) -> Json:
     split = comparison.portfolio
     if split is None:
         return {"k": None, "reason": "a portfolio is defined per problem, not per answer or solution"}
-    has_interval = split.gain_high > split.gain_low  # False for NaN too: then there is no interval to give
     return {
         "k": split.k,
         "before_samples": split.best,
@@ -290,17 +290,19 @@ def _portfolio(comparison: Comparison) -> Json:
         "all_before": split.all_base,
         "all_after": split.all_rl,
         "gain": split.gain,
-        "gain_interval": [split.gain_low, split.gain_high] if has_interval else None,
-        "reason": None if has_interval else _no_gain_interval(split),
+        "gain_interval": None if math.isnan(split.gain_low) else [split.gain_low, split.gain_high],
+        "reason": _no_gain_interval(split),
         "curve": _by_k(split.base_S, split.coverage_S),
     }
 
 
-def _no_gain_interval(split: Portfolio) -> str:
-    """Why the gain of a split has no interval."""
+def _no_gain_interval(split: Portfolio) -> str | None:
+    """Why the gain of a split has no interval, or why there is no gain."""
     if math.isnan(split.gain):
         return "a split is chosen on one half of the problems and evaluated on the other, which needs two problems"
-    return "every bootstrap resample chose the same run alone, so the gain does not vary"
+    if math.isnan(split.gain_low):
+        return f"an interval needs {MIN_EFFECTIVE_PROBLEMS} problems, here {split.problems}"
+    return None
 
 
 def _forecast(comparison: Comparison) -> Json:
@@ -314,6 +316,7 @@ def _forecast(comparison: Comparison) -> Json:
             "range": _by_k(forecast.budgets_K, forecast.low_K, forecast.high_K),
             "newly_reached_at_2n": forecast.newly_at_2n,
             "notes": forecast.notes,
+            "reason": forecast.reason,
         }
         for name, forecast in comparison.forecasts.items()
     }

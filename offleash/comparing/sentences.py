@@ -188,6 +188,31 @@ def result_warnings(comparison: Comparison) -> list[str]:
     return out
 
 
+def portfolio_sentence(comparison: Comparison) -> str | None:
+    """What splitting the budget between the two runs gains; a split is recommended only where its gain is significant.
+
+    Args:
+        comparison: two compared runs.
+
+    Returns:
+        The sentence; None where there is nothing to split.
+    """
+    split = comparison.portfolio
+    if split is None or split.problems == 0 or split.k < 2:
+        return None
+    if np.isnan(split.gain_low):
+        return f"Too few problems to say whether splitting {split.k} samples between the two runs gains anything."
+    ends = f"[{split.gain_low:.3f}, {split.gain_high:.3f}]"
+    if split.best is not None and split.gain_low > 0:
+        parts = f"{split.best} from {comparison.before.name} and {split.k - split.best} from {comparison.after.name}"
+        gain = f"+{split.gain:.3f} {ends} over the better run alone"
+        return f"Best split of {split.k} samples: {parts}, coverage {split.value:.3f}, {gain}."
+    return (
+        f"No split of {split.k} samples between the two runs is significantly better than the better run alone: gain "
+        f"{split.gain:.3f} {ends}."
+    )
+
+
 def _other_counts(comparison: Comparison) -> str:
     """What was lost and gained by the rule and per target in force, where they are not those of the headline."""
     change, base, rl = comparison.change, comparison.change.before, comparison.change.after

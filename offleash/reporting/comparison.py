@@ -23,6 +23,7 @@ from offleash.comparing.sentences import (
     details,
     input_warnings,
     listed_from_text,
+    portfolio_sentence,
     result_warnings,
     runs_are_text,
     single_training,
@@ -266,19 +267,10 @@ def _evidence(comparison: Comparison) -> RenderableType:
             )
     if words := listed_from_text(evidence):
         lines.append(words)
-    if evidence.E and (words := absence(comparison)):  # without any gain it is part of the finding
+    if words := absence(comparison):
         lines.append(words)
-    # the gain is cross-fitted; a split is recommended only if its interval excludes 0
-    best = comparison.portfolio
-    if best is not None and best.best is not None and best.k > 1:
-        gain = f"{best.gain:+.3f} [{best.gain_low:+.3f}, {best.gain_high:+.3f}] over the better run alone"
-        if best.gain_high == best.gain_low:
-            lines.append(f"Splitting {best.k} samples between the two runs gains nothing over one run alone.")
-        elif best.gain_low > 0:
-            split = f"{best.best} from {comparison.before.name} and {best.k - best.best} from {comparison.after.name}"
-            lines.append(f"Best split of {best.k} samples: {split}, coverage {best.value:.3f}, {gain}.")
-        else:
-            lines.append(f"No split of {best.k} samples between the two runs is significantly better: {gain}.")
+    if (split := portfolio_sentence(comparison)) is not None:
+        lines.append(split)
     if comparison.guessing.floor is None and comparison.guessing.reason:
         lines.append(f"Guessing: {comparison.guessing.reason}.")
     return Text("\n".join(lines))

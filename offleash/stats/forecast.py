@@ -1,62 +1,42 @@
-"""How many more problems a larger budget would reach: smoothed Good-Toulmin to 2n, a range of models to 8n.
+"""How many more problems a larger budget would reach: smoothed Good-Toulmin at 2n, a range up to 8n.
 
-A problem that was reached stays reached and one that was not is extrapolated from its own n, so every curve passes
-through the observed pass@n. The share of problems that can never be reached is not identified by data, so every share
-that the likelihood does not rule out is followed, and the range covers them all plus the noise of drawing.
+A problem that was reached stays reached; of the others, how many have a rate too small to be seen in n samples and how
+many have a rate of 0 is not identified. The range therefore follows every distribution of rates that the likelihood of
+the counts does not rule out (stats/mixture.py), whatever its shape, and adds the noise of drawing.
 """
 
 from dataclasses import dataclass
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offleash.stats.binomials import log_miss
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
+from offleash.stats.mixture import RateLikelihood, functional_range, miss, npmle
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMOOTHING = 8  # length of the binomial that damps the alternating series
-MAX_EXTRAPOLATION = 8  # times n; beyond, the two models part for reasons no data can settle
-MIN_SAMPLES = 4  # samples per problem below which the two models cannot be distinguished by data
-LOG_BOUNDS = (-9.0, 18.0)  # of a and b: a rate of 1e-12 is as good as 0 here, and a = b = 6e7 as good as one rate
-NEVER_SHARES = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98])  # of the unreached that never will be
-LOG_LIKELIHOOD_DROP = 1.92  # log-likelihood below the best at which a share is ruled out (5%, one degree of freedom)
-Z_95 = 1.96
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """A beta-binomial fit: rates are 0 with chance `never`, else Beta(a, b).
-
-    Example:
-        >>> np.exp(Mixture(a=1.0, b=1.0, never=0.0, log_likelihood=0.0).log_miss([1, 3])).round(4)
-        array([0.5 , 0.25])
-    """
-
-    a: float
-    b: float
-    never: float
-    log_likelihood: float
-
-    def log_miss(self, k: ArrayLike) -> Floats:
-        """Log chance that a problem of this population is missed by k samples."""
-        from scipy.special import betaln
-
-        log = betaln(self.a, self.b + np.asarray(k, dtype=np.float64)) - betaln(self.a, self.b)
-        if self.never == 0:
-            return np.asarray(log)
-        return np.asarray(np.logaddexp(np.log(self.never), np.log1p(-self.never) + log))
+MAX_EXTRAPOLATION = 8  # times n; beyond, the range holds almost everything
+MIN_SAMPLES = 4  # samples per problem below which counts hardly tell rates apart
+POOLED = 16  # correct samples beyond which a count says nothing about the problems that larger budgets newly reach
+MOST_SIZES = 8  # different numbers of samples that are kept apart; more are rounded to steps of SIZE_STEP
+SIZE_STEP = 1.1  # a rate is then off by a twentieth at most, less than the distance of two rates on the grid
+LOG_LIKELIHOOD_DROP = 3.0  # -log(.05): where no problem is reached, the upper end is then that of the rule of three
+# Standard deviations of drawing noise on top of that. How many problems were reached by luck is a Poisson variable:
+# with 2.33 the lower end allows for 2.33^2/4 = 1.36 of them, which holds in 95% for any mean, as 1.96 would not
+Z_LOW, Z_HIGH = 2.33, 1.96
+MAX_VARIANCE = 0.25  # of being reached or not
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Coverage (mean pass@k) at each budget as a range, with what it rests on.
+    """Coverage (share of these problems reached) at each budget as a range, with what it rests on.
 
-    Up to n both ends are the unbiased pass@k; from n to 8n the range spans all plausible fits and the noise of drawing;
-    NaN beyond. `newly_at_2n` is the smoothed Good-Toulmin count of problems that doubling n would newly reach.
+    Up to n both ends are the unbiased pass@k, from n to 8n the range; NaN beyond, and where `reason` says why there is
+    none. `newly_at_2n` is the smoothed Good-Toulmin count of problems that doubling n would newly reach.
     """
 
     n: int
@@ -66,8 +46,8 @@ class Forecast:
     low_K: Floats
     high_K: Floats
     newly_at_2n: float
-    fits: tuple[Mixture, ...]
     notes: tuple[str, ...]
+    reason: str | None = None
 
 
 def good_toulmin(frequencies_J: ArrayLike, factor: float = 2.0) -> float:
@@ -117,6 +97,11 @@ def good_toulmin_weights(frequencies: int, t: float = 1.0) -> Floats:
 def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> Forecast:
     """Coverage at budgets up to 8n, n being the fewest samples of any problem that has some.
 
+    The range is for the same problems: it holds both the share that k samples would be seen to reach if the draw were
+    continued and its expectation, the mean of 1 - (1 - rate)^k. It is a profile-likelihood interval of the share newly
+    reached, over all distributions of rates, widened by the noise of drawing. No parametric family is assumed; where
+    the counts do not identify the future, it is wide.
+
     Args:
         drawn_P: samples of each problem.
         correct_P: correct ones among them.
@@ -126,9 +111,9 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
         A range of coverage at each budget, NaN beyond 8n, and notes on what it rests on.
 
     Example:
-        >>> ahead = forecast([16] * 6, [0, 0, 1, 2, 5, 16], [16, 32])
+        >>> ahead = forecast([16] * 50, [0] * 10 + [1] * 4 + [2] * 6 + [8] * 20 + [16] * 10, [16, 32])
         >>> round(ahead.observed, 2), ahead.low_K.round(2), ahead.high_K.round(2)
-        (0.67, array([0.67, 0.67]), array([0.67, 0.86]))
+        (0.8, array([0.8 , 0.77]), array([0.8, 1. ]))
     """
     drawn, correct = np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64)
     budgets = np.atleast_1d(np.asarray(budgets_K, dtype=np.int64))
@@ -136,56 +121,75 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     notes = [f"{left_out} problems without samples are left out"] if left_out else []
     if drawn.size == 0:
         nan_K = np.full(budgets.size, np.nan)
-        return Forecast(0, 0, np.nan, budgets, nan_K, nan_K, np.nan, (), (*notes, "no samples: no forecast"))
-    n, unreached = int(drawn.min()), correct == 0
+        return Forecast(0, 0, np.nan, budgets, nan_K, nan_K, np.nan, tuple(notes), "no samples, so no forecast")
+    n = int(drawn.min())
     if drawn.max() > n:
         notes.append(
             f"samples per problem differ ({n} to {drawn.max()}): n is the smallest, and each problem continues from "
             "its own"
         )
-    fits: tuple[Mixture, ...] = ()
-    newly_reached = np.nan
-    if not unreached.any():
-        newly_reached = 0.0
-        notes.append("every problem is reached: a larger budget can add nothing")
-        bounds = [_coverage(drawn, correct, budgets)]
-    elif unreached.all():
-        notes.append("no problem is reached: low is 0, high is the 95% bound 3(k-n)/n problems (rule of three)")
-        bounds = [np.zeros(budgets.size), _rule_of_three(drawn, budgets)]
-    elif n < MIN_SAMPLES:
-        newly_reached = _newly_reached(correct)
+    low, high = _coverage(drawn, correct, budgets), _coverage(drawn, correct, budgets)
+    ahead, within = budgets > n, budgets <= MAX_EXTRAPOLATION * n
+    reason = _no_range(n, drawn.size)
+    if reason is None and (ahead & within).any():
+        low[ahead & within], high[ahead & within] = _range(drawn, correct, budgets[ahead & within])
         notes.append(
-            f"{n} samples per problem are too few to estimate the spread of rates: a forecast needs {MIN_SAMPLES}"
+            "the range covers every distribution of success rates that the counts do not rule out, and the noise of "
+            "drawing"
         )
-        bounds = [np.where(budgets <= n, _coverage(drawn, correct, budgets), np.nan)]
-    else:
-        newly_reached = _newly_reached(correct)
-        fits = _fits(drawn, correct)
-        bounds = [bound for fit in fits for bound in _carried(drawn, correct, budgets, fit)]
-        notes.append(
-            "range over models that the data do not rule out: beta-binomial, with or without problems never reached"
-        )
-    low, high = (_non_decreasing(budgets, bound) for bound in (np.fmin.reduce(bounds), np.fmax.reduce(bounds)))
-    beyond = (budgets > MAX_EXTRAPOLATION * n) | (budgets < 1)
-    if beyond.any():
+    if not within.all():
         notes.append(f"no forecast beyond {MAX_EXTRAPOLATION}n = {MAX_EXTRAPOLATION * n} samples")
-    nan_K = np.where(beyond, np.nan, 0.0)
-    observed = float(1 - unreached.mean())
-    return Forecast(n, drawn.size, observed, budgets, low + nan_K, high + nan_K, newly_reached, fits, tuple(notes))
+    unknown = (budgets < 1) | ~within | (ahead if reason else False)
+    low[unknown], high[unknown] = np.nan, np.nan
+    return Forecast(
+        n, drawn.size, float(np.mean(correct > 0)), budgets, low, high, _newly_reached(correct), tuple(notes), reason
+    )
+
+
+def _no_range(n: int, problems: int) -> str | None:
+    """Why nothing beyond n can be forecast, in a sentence."""
+    if problems < MIN_EFFECTIVE_PROBLEMS:
+        return f"a forecast needs {MIN_EFFECTIVE_PROBLEMS} problems to show how rates differ, here {problems}"
+    if n < MIN_SAMPLES:
+        return f"a forecast needs {MIN_SAMPLES} samples per problem to tell small rates from large ones, here {n}"
+    return None
+
+
+def _range(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> tuple[Floats, Floats]:
+    """Ends of the coverage beyond n: what is reached, and the share of problems that is newly reached."""
+    n_U, count_U = np.unique(drawn_P, return_counts=True)
+    rounded_P = drawn_P
+    if n_U.size > MOST_SIZES:
+        rounded_P = np.rint(SIZE_STEP ** np.rint(np.log(drawn_P) / np.log(SIZE_STEP))).astype(np.int64)
+    likelihood = RateLikelihood.of(rounded_P, np.minimum(correct_P, rounded_P), POOLED)
+    rate_J, best = likelihood.rate_J, npmle(likelihood)
+    new_KJ, luck_K = np.zeros((budgets_K.size, rate_J.size)), np.zeros(budgets_K.size)
+    for n, count in zip(n_U, count_U / drawn_P.size, strict=True):
+        # the chance to be missed by n samples and reached by k; with more than k samples, pass@k is known up to luck
+        new_KJ += count * (miss(rate_J, n) - miss(rate_J, np.maximum(budgets_K, n)[:, None]))
+        least_1 = np.minimum(budgets_K, n)[:, None]
+        luck_K += count * (n > budgets_K) * ((miss(rate_J, least_1) - miss(rate_J, 2 * least_1)) @ best.weight_J)
+    least_K, most_K = functional_range(likelihood, best, new_KJ, LOG_LIKELIHOOD_DROP)
+    # The number newly reached has a variance of at most N new (1 - new). Its expectation given the rates differs from
+    # what is seen by as much: problems with a small rate were reached or not by luck, with a variance of N times the
+    # share newly reached at 2n. So the lower end may be below what is reached, by Z_LOW^2/4 = 1.4 problems at most.
+    low_noise, high_noise = Z_LOW / np.sqrt(drawn_P.size), Z_HIGH / np.sqrt(drawn_P.size)
+    variance_K = np.maximum(least_K + luck_K, low_noise**2 / 4)  # x - noise sqrt(x) is least there
+    low_K = variance_K - luck_K - low_noise * np.sqrt(np.minimum(variance_K, MAX_VARIANCE))
+    high_K = most_K + high_noise * np.sqrt(np.minimum(most_K + luck_K, MAX_VARIANCE))
+    seen_K = _coverage(drawn_P, correct_P, budgets_K)
+    low_K, high_K = np.clip(seen_K + low_K, 0, 1), np.clip(seen_K + high_K, 0, 1)
+    order = np.argsort(budgets_K, kind="stable")  # coverage cannot fall with the budget
+    low_K[order], high_K[order] = np.maximum.accumulate(low_K[order]), np.maximum.accumulate(high_K[order])
+    return low_K, high_K
 
 
 def _newly_reached(correct_P: Ints) -> float:
-    """Good-Toulmin at 2n, which can be negative or too large, within what is possible."""
+    """Good-Toulmin at 2n, which can be negative or too large, within what is possible; NaN if no problem is reached."""
+    if not correct_P.any():
+        return float("nan")
     frequencies = np.bincount(correct_P[correct_P > 0])[1:]
     return float(np.clip(good_toulmin(frequencies), 0, np.count_nonzero(correct_P == 0)))
-
-
-def _non_decreasing(budgets_K: Ints, bound_K: Floats) -> Floats:
-    """A bound that does not fall with the budget, as coverage cannot."""
-    order = np.argsort(budgets_K, kind="stable")
-    out = np.empty_like(bound_K)
-    out[order] = np.fmax.accumulate(bound_K[order])
-    return np.where(np.isnan(bound_K), np.nan, out)
 
 
 def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> Floats:
@@ -194,68 +198,3 @@ def _coverage(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> Floats:
     n_U1, c_U1 = case_U[0][:, None], case_U[1][:, None]
     miss_UK = np.exp(log_miss(n_U1, c_U1, np.minimum(budgets_K, n_U1)))
     return np.asarray(1 - weight_U @ miss_UK / drawn_P.size)
-
-
-def _carried(drawn_P: Ints, correct_P: Ints, budgets_K: Ints, fit: Mixture) -> tuple[Floats, Floats]:
-    """Ends of the coverage when a fit carries the unreached problems on, each newly reached or not by the draw."""
-    n_U, weight_U = np.unique(drawn_P[correct_P == 0], return_counts=True)
-    n_U1 = n_U[:, None]
-    new_UK = np.where(budgets_K > n_U1, -np.expm1(fit.log_miss(np.maximum(budgets_K, n_U1)) - fit.log_miss(n_U1)), 0.0)
-    mean_K, spread_K = weight_U @ new_UK, np.sqrt(weight_U @ (new_UK * (1 - new_UK)))
-    seen_K, unreached = _coverage(drawn_P, correct_P, budgets_K), weight_U.sum()
-    low_K, high_K = (np.clip(mean_K + sign * Z_95 * spread_K, 0, unreached) for sign in (-1, 1))
-    return seen_K + low_K / drawn_P.size, seen_K + high_K / drawn_P.size
-
-
-def _rule_of_three(drawn_P: Ints, budgets_K: Ints) -> Floats:
-    # no success in sum n_i samples: sum n_i p_i <= -ln .05 with 95% confidence, whatever the rates; k - n_i further
-    # samples then reach at most max (k - n_i)/n_i times as many problems in expectation
-    extra_share_K = np.maximum((budgets_K[:, None] - drawn_P) / drawn_P, 0).max(axis=1)
-    return np.asarray(np.minimum(-np.log(1 - CONFIDENCE) * extra_share_K / drawn_P.size, 1.0))
-
-
-class _Cases(NamedTuple):
-    drawn_U: Floats
-    correct_U: Floats
-    weight_U: Floats
-
-
-def _fits(drawn_P: Ints, correct_P: Ints) -> tuple[Mixture, ...]:
-    """Maximum likelihood at each share of problems that can never be reached, as far as the data do not rule it out."""
-    case, weight = np.unique(np.stack([drawn_P, correct_P]), axis=1, return_counts=True)
-    cases = _Cases(case[0].astype(np.float64), case[1].astype(np.float64), weight.astype(np.float64))
-    rate = (correct_P.sum() + 0.5) / (drawn_P.sum() + 1)
-    starts = [[np.log(size * rate), np.log(size * (1 - rate))] for size in (0.1, 1.0, 10.0)]
-    fits: list[Mixture] = []
-    for share in NEVER_SHARES * float(np.mean(correct_P == 0)):
-        mixture = _fit(cases, float(share), starts)
-        fits.append(mixture)
-        # the next share's fit is near; a and b share a ridge, so the last start is tried again too
-        starts = [[np.log(mixture.a), np.log(mixture.b)], starts[-1]]
-    best = max(fit.log_likelihood for fit in fits)
-    return tuple(fit for fit in fits if fit.log_likelihood >= best - LOG_LIKELIHOOD_DROP)
-
-
-def _fit(cases: _Cases, never: float, starts: list[list[float]]) -> Mixture:
-    from scipy.optimize import minimize  # a third of a second of start-up
-
-    low, high = LOG_BOUNDS
-    results = [
-        minimize(
-            _loss, np.clip(np.array(start), low, high), args=(cases, never), method="L-BFGS-B", bounds=[LOG_BOUNDS] * 2
-        )
-        for start in starts
-    ]
-    best = min(results, key=lambda result: float(result.fun))
-    return Mixture(float(np.exp(best.x[0])), float(np.exp(best.x[1])), never, -float(best.fun))
-
-
-def _loss(theta: Floats, cases: _Cases, never: float) -> float:
-    from scipy.special import betaln
-
-    a, b = np.exp(theta)
-    log_U = betaln(a + cases.correct_U, b + cases.drawn_U - cases.correct_U) - betaln(a, b)
-    if never > 0:
-        log_U = np.log1p(-never) + log_U
-        log_U = np.where(cases.correct_U == 0, np.logaddexp(np.log(never), log_U), log_U)
-    return -float(cases.weight_U @ log_U)

@@ -1,31 +1,34 @@
 """Splitting k samples between base and RL model: coverage of every split, and what the best one gains.
 
-The best split is chosen on one half of the problems and valued on the other: on the same problems it would look
-better than it is.
+The gain is the coverage of the best split minus that of the better run alone: 0 where no split is better, never less.
+The largest of many noisy coverages looks better than it is, so two devices keep the gain honest. Its estimate values a
+split on problems that had no part in choosing it. Its interval comes from bounds that hold for every split and both
+comparisons at once, so choosing among them costs nothing: its lower end is above 0 only where one split is
+significantly better than the base alone and than the RL model alone.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offleash.stats.intervals import LEVEL, MIN_EFFECTIVE_PROBLEMS, NO_INTERVAL, Interval, problem_sums, pseudo_weights
 from offleash.stats.pass_at_k import log_miss_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_SPLITS = 65
-SAME_TOLERANCE = 1e-12  # coverages nearer than this are equal: the more even split is then taken
-LEVEL = 0.95
+SAME_TOLERANCE = 1e-12  # coverages nearer than this are equal: a run alone is then preferred to a split
 
 
 @dataclass(frozen=True)
 class Portfolio:
     """Coverage of k samples split into `base_S` by the base and k - base_S by the RL model.
 
-    `value` and `gain` are cross-fitted: the split (and the better pure strategy) is chosen on one half of the problems
-    and valued on the other. `best` is the split chosen on all problems; its own entry of `coverage_S` is flattered.
+    `best` is chosen on all problems, so its own entry of `coverage_S` is biased upwards. `value` is not: the split is
+    chosen on one half of the problems and valued on the other. `gain` is what `value` exceeds the better run alone by,
+    0 where it does not. `gain_low` and `gain_high` are the ends of the 95% interval of the gain of the best split.
     """
 
     k: int
@@ -33,7 +36,7 @@ class Portfolio:
     left_out: int  # problems with fewer than k samples in either run
     base_S: Ints
     coverage_S: Floats
-    best: int | None  # samples by the base
+    best: int | None  # samples by the base; None: no problem, or all from one run or the other makes no difference
     value: float
     all_base: float
     all_rl: float
@@ -69,8 +72,12 @@ def portfolio(
 ) -> Portfolio:
     """Expected coverage of k samples for every split between two runs (columns: base, RL), and what the best one gains.
 
-    Records that `stopped` at their last success have the whole `budget` of their run. The interval of the gain is the
-    95% percentile one over Exp(1) weights of problems. NaN with fewer than two problems that have k samples of both.
+    The quantity estimated is max over splits of C - max(C all base, C all RL), C being the mean coverage over problems
+    like these. It is at least 0, and 0 for the same model twice, for a run that is better on every problem, and for one
+    that solves nothing. Differences of a split to either run alone are resampled over problems, with two
+    pseudo-problems of +1 and -1 (Gamma(1/2) weights) so that few problems cannot look like none; their bounds are
+    simultaneous over splits (max-t), with Student's t for few problems. The gain is between the largest lower and the
+    largest upper bound. Records that `stopped` at their last success have the whole `budget` of their run.
 
     Args:
         drawn_P2: samples of each problem in the base and in the RL model.
@@ -83,7 +90,8 @@ def portfolio(
         seed: of the halves and the replicates.
 
     Returns:
-        Coverage of every split, and the cross-fitted value and gain of the best.
+        Coverage of every split, the cross-fitted value of the best and its gain. NaN with fewer than two problems that
+        have k samples of both; no interval with fewer than eight.
 
     Example:
         >>> # each model solves a problem that the other cannot
@@ -102,18 +110,17 @@ def portfolio(
         nan_S = np.full(base_S.size, np.nan)
         return Portfolio(k, 0, enough_P.size, base_S, nan_S, None, nan, nan, nan, nan, nan, nan)
     coverage_S = reach_PS.mean(axis=0)
-    best = int(base_S[_choice(coverage_S[None], base_S)[0]])
-    value = gain = low = high = nan
-    if problems > 1:
-        half_HP = _halves(problems, halvings, seed)
-        point = _cross_fit(np.ones((1, problems)), reach_PS, base_S, half_HP)
-        value, gain = float(point.value_B[0]), float(point.gain_B[0])
-        weight_BP = np.random.default_rng([seed, 1]).standard_exponential((replicates, problems))
-        gain_B = _cross_fit(weight_BP, reach_PS, base_S, half_HP).gain_B
-        low, high = (float(q) for q in np.quantile(gain_B, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-    single_model = float(coverage_S[-1]), float(coverage_S[0])
+    all_rl, all_base = float(coverage_S[0]), float(coverage_S[-1])
+    rate_P2 = -np.expm1(log_miss_stopped(drawn[enough_P], correct[enough_P], stopped[enough_P], budget[enough_P], 1))
+    best = _best(coverage_S, base_S, rate_P2.mean(axis=0))
+    value = _cross_fit(reach_PS, base_S, _halves(problems, halvings, seed)) if problems > 1 else nan
+    gain = value - max(all_base, all_rl)
+    gain = 0.0 if gain < SAME_TOLERANCE else gain  # NaN stays
+    ends = _gain_interval(reach_PS, gain, replicates, seed)
     left_out = enough_P.size - problems
-    return Portfolio(k, problems, left_out, base_S, coverage_S, best, value, *single_model, gain, low, high)
+    return Portfolio(
+        k, problems, left_out, base_S, coverage_S, best, value, all_base, all_rl, gain, ends.low, ends.high
+    )
 
 
 def portfolio_curve(
@@ -166,7 +173,8 @@ def portfolio_curve(
 def _splits(k: int) -> Ints:
     if k < 1:
         raise ValueError(f"a budget needs at least one sample, got k={k}")
-    return np.unique(np.rint(np.linspace(0, k, min(k + 1, MOST_SPLITS)))).astype(np.int64)
+    base_S = np.rint(np.linspace(0, k, min(k + 1, MOST_SPLITS))).astype(np.int64)
+    return np.union1d(base_S, k - base_S)  # with the mirror image of a middle that was rounded
 
 
 def _reach(
@@ -177,11 +185,23 @@ def _reach(
     return np.asarray(-np.expm1(log_base_PS + log_rl_PS))
 
 
-def _choice(coverage_BS: Floats, base_S: Ints) -> NDArray[np.intp]:
-    """Index of the best split of each replicate; of equal ones the most even, so that swapping the runs mirrors it."""
-    imbalance_S = np.abs(2 * base_S - base_S[-1]) + 1.0
-    best_BS = coverage_BS >= coverage_BS.max(axis=1, keepdims=True) - SAME_TOLERANCE
-    return np.asarray(np.argmax(best_BS / imbalance_S, axis=1))
+def _chosen(coverage_S: Floats, base_S: Ints) -> NDArray[np.intp]:
+    """Indices of the best split: of equal ones a run alone, otherwise the most even. Two where both ends are equal."""
+    equal = np.flatnonzero(coverage_S >= coverage_S.max() - SAME_TOLERANCE)
+    imbalance_S = np.abs(2 * base_S - base_S[-1])
+    pure = equal[imbalance_S[equal] == base_S[-1]]
+    return np.asarray(pure if pure.size else equal[imbalance_S[equal] == imbalance_S[equal].min()])
+
+
+def _best(coverage_S: Floats, base_S: Ints, rate_2: Floats) -> int | None:
+    """Samples by the base in the best split; of two mirror images the one with more by the run with the higher pass@1.
+
+    Where that is equal too, it makes no difference which run draws all, and of two splits the base draws more.
+    """
+    chosen = _chosen(coverage_S, base_S)
+    if chosen.size > 1 and abs(rate_2[0] - rate_2[1]) <= SAME_TOLERANCE and chosen[0] == 0:
+        return None
+    return int(base_S[chosen[0 if rate_2[0] < rate_2[1] - SAME_TOLERANCE else -1]])
 
 
 def _halves(problems: int, halvings: int, seed: int) -> NDArray[np.bool_]:
@@ -190,25 +210,41 @@ def _halves(problems: int, halvings: int, seed: int) -> NDArray[np.bool_]:
     return np.stack([rng.permutation(first_P) for _ in range(halvings)])
 
 
-class _CrossFit(NamedTuple):
-    value_B: Floats
-    gain_B: Floats
+def _cross_fit(reach_PS: Floats, base_S: Ints, half_HP: NDArray[np.bool_]) -> float:
+    """Coverage of the split chosen on one half, on the other, over all halvings.
 
-
-def _cross_fit(weight_BP: Floats, reach_PS: Floats, base_S: Ints, half_HP: NDArray[np.bool_]) -> _CrossFit:
-    value_B, gain_B = np.zeros(weight_BP.shape[0]), np.zeros(weight_BP.shape[0])
-    total_BS, weight_B = weight_BP @ reach_PS, weight_BP.sum(axis=1)
-    row_B = np.arange(weight_B.size)
-    ends = np.array([0, base_S.size - 1])
+    It never exceeds the coverage of the best split on all problems: with weights w, v of the halves and s, t chosen on
+    the second and the first, w C1(s) + v C2(s) and w C1(t) + v C2(t) are both at most the maximum, and replacing C2(s)
+    by C2(t) and C1(t) by C1(s) makes them smaller.
+    """
+    value = 0.0
     for half_P in half_HP:
-        part_BS, part_B = weight_BP[:, half_P] @ reach_PS[half_P], weight_BP[:, half_P].sum(axis=1)
-        first_BS, second_BS = part_BS / part_B[:, None], (total_BS - part_BS) / (weight_B - part_B)[:, None]
-        for learn_BS, test_BS, share_B in (
-            (first_BS, second_BS, 1 - part_B / weight_B),
-            (second_BS, first_BS, part_B / weight_B),
-        ):
-            test_value_B = test_BS[row_B, _choice(learn_BS, base_S)]
-            pure_B = test_BS[row_B, ends[_choice(learn_BS[:, ends], ends)]]
-            value_B += share_B * test_value_B
-            gain_B += share_B * (test_value_B - pure_B)
-    return _CrossFit(value_B / len(half_HP), gain_B / len(half_HP))
+        first_S, second_S = reach_PS[half_P].mean(axis=0), reach_PS[~half_P].mean(axis=0)
+        value += half_P.mean() * first_S[_chosen(second_S, base_S)].mean()
+        value += (1 - half_P.mean()) * second_S[_chosen(first_S, base_S)].mean()
+    return float(value / len(half_HP))
+
+
+def _gain_interval(reach_PS: Floats, gain: float, replicates: int, seed: int) -> Interval:
+    """Bounds of C(split) - C(run alone), together for all splits and both runs, and from them those of the gain."""
+    from scipy.special import ndtri, stdtrit
+
+    problems, splits = reach_PS.shape
+    if problems < MIN_EFFECTIVE_PROBLEMS:
+        return NO_INTERVAL
+    if splits == 2:
+        return Interval(0.0, 0.0)  # one sample cannot be split
+    inner_PI = reach_PS[:, 1:-1]
+    difference_PD = np.concatenate([inner_PI - reach_PS[:, :1], inner_PI - reach_PS[:, -1:]], axis=1)
+    pseudo_B2 = pseudo_weights(2, problems, replicates, seed)
+    sums_BD = problem_sums(difference_PD, np.zeros(problems, dtype=np.int64), replicates, seed)
+    replicate_BD = (sums_BD + pseudo_B2 @ np.array([[1.0], [-1.0]])) / (problems + pseudo_B2.sum(axis=1, keepdims=True))
+    deviation_BD = replicate_BD - replicate_BD.mean(axis=0)
+    spread_D = replicate_BD.std(axis=0)
+    tail = (1 + LEVEL) / 2
+    t_factor = float(stdtrit(problems - 1, tail) / ndtri(tail))
+    width_D = t_factor * np.quantile(np.abs(deviation_BD / spread_D).max(axis=1), LEVEL) * spread_D
+    mean_D = difference_PD.mean(axis=0)
+    # a split gains what it exceeds the better run by; a run alone, also a choice, gains 0
+    low, high = (max(float(np.minimum(*np.split(mean_D + sign * width_D, 2)).max()), 0.0) for sign in (-1.0, 1.0))
+    return Interval(min(low, gain), max(high, gain))

@@ -9,7 +9,8 @@ import pytest
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import finding, warnings
+from offleash.comparing.json_sections import comparison_json
+from offleash.comparing.sentences import finding, portfolio_sentence, warnings
 from offleash.data.scores import SCORES
 from offleash.data.tally import Per
 from offleash.render.figure import PAGE, Figure
@@ -101,10 +102,11 @@ def test_one_undetermined_problem_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "n", "said"),
     [
-        ([5], [9], 64, "no mix reaches more; the gain cannot be estimated from one problem."),
+        ([5], [9], 64, "no mix reaches more."),
         ([0, 0], [0, 0], 8, "every split reaches the same share."),
         ([8, 8], [8, 8], 8, "every split reaches the same share."),
-        ([0, 9], [0, 0], 64, "no mix reaches more, cross-fitted gain"),
+        ([0, 9], [0, 0], 64, "no mix reaches more."),
+        ([0, 9] * 5, [0, 0] * 5, 64, "no mix reaches more, gain 0.000 [0.000, "),
     ],
 )
 def test_no_split_is_named_where_none_is_better(
@@ -115,6 +117,42 @@ def test_no_split_is_named_where_none_is_better(
     assert "nan" not in found.alt + found.caption
     assert "best with" not in found.alt
     assert "best: " not in str(found.facets[0].to_dict())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ([40, 2, 1] + [0] * 17, [0] * 20, "No split of 64 samples between the two runs is significantly better"),
+        ([30, 0] * 10, [0, 30] * 10, "Best split of 64 samples: 32 from "),
+        ([30, 0] * 3, [0, 30] * 3, "Too few problems to say whether splitting 64 samples"),
+    ],
+    ids=["RL solves nothing", "each solves half", "six problems"],
+)
+def test_a_split_is_recommended_only_where_its_gain_is_significant(
+    before: list[int], after: list[int], said: str, tmp_path: Path
+) -> None:
+    comparison = counted(tmp_path, before, after, 64).comparison
+    sentence = portfolio_sentence(comparison)
+    assert sentence is not None
+    assert sentence.startswith(said)
+    assert "nan" not in sentence
+    section = comparison_json(comparison, {})["portfolio"]
+    assert isinstance(section, dict)
+    assert (section["gain_interval"] is None) == (len(before) < 8) == (section["reason"] is not None)
+
+
+def test_a_forecast_without_a_range_says_why(tmp_path: Path) -> None:
+    few, enough = (
+        comparison_json(counted(tmp_path, [0, 1, 9, 64] * size, [0, 0, 9, 64] * size, 64).comparison, {})
+        for size in (1, 3)
+    )
+    for document, shown in ((few, False), (enough, True)):
+        section = document["forecast"]
+        assert isinstance(section, dict)
+        for ahead in (section["before"], section["after"]):
+            assert (ahead["reason"] is None) == shown
+            assert (ahead["range"]["512"] != [None, None]) == shown
+            assert not any("beta" in note for note in ahead["notes"])
 
 
 @pytest.mark.parametrize(("right", "said"), [(True, "correct samples"), (False, "all samples")])

@@ -1,10 +1,12 @@
 """Forecasts of newly reached problems in worlds whose rates are known, and on degenerate data."""
 
+from collections.abc import Callable
+from time import process_time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betaln
 
 from offleash.stats.binomials import log_miss
 from offleash.stats.forecast import forecast, good_toulmin
@@ -53,28 +55,110 @@ def test_up_to_n_the_forecast_is_the_unbiased_estimate() -> None:
     assert told.observed == pytest.approx(np.mean(correct > 0))
 
 
-@pytest.mark.parametrize("never", [0.0, 0.3])
-def test_the_range_holds_the_truth_in_the_models_own_worlds(never: float) -> None:
-    a, b, n, problems = 0.25, 6.0, 128, 4000
-    told = forecast(*world(a, b, never, problems, n, 7), [256, 512, 1024])
-    truth = (1 - never) * (1 - np.exp(betaln(a, b + told.budgets_K) - betaln(a, b)))
-    assert np.all(told.low_K - 0.012 < truth)
-    assert np.all(truth < told.high_K + 0.012)
-    best = max(told.fits, key=lambda fit: fit.log_likelihood)
-    assert best.never == pytest.approx(never, abs=0.1)
-    assert all(fit.log_likelihood >= best.log_likelihood - 1.92 for fit in told.fits)
+# Worlds of known rates; none of them served for choosing a constant of the forecast.
 
 
-@pytest.mark.parametrize("never", [0.0, 0.2])
-def test_the_range_holds_what_a_larger_budget_would_reach(never: float) -> None:
-    rng, n, inside = np.random.default_rng(11), 64, np.zeros(3)
-    for _ in range(12):
-        rate = rng.beta(0.25, 1.6, 150) * (rng.random(150) >= never)
-        k = n * np.array([2, 4, 8])
-        told = forecast(np.full(150, n), rng.binomial(n, rate), k)
-        truth = (1 - (1 - rate[:, None]) ** k).mean(axis=0)
-        inside += (told.low_K <= truth) & (truth <= told.high_K)
-    assert (inside >= 10).all()
+def two_rates(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return np.where(rng.random(problems) < 0.35, 0.3, 0.4 / n)
+
+
+def one_rate(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return np.full(problems, 0.6 / n)
+
+
+def even_in_log_rate(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return np.asarray(10 ** rng.uniform(-5, -0.3, problems))
+
+
+def spike_of_tiny_rates(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    """Half of the problems come into reach between n and 8n, all at once."""
+    return np.where(rng.random(problems) < 0.5, 0.25 / n, rng.beta(3, 5, problems))
+
+
+def three_spikes(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return np.asarray(rng.choice([0.02 / n, 0.7 / n, 5 / n], problems, p=[0.5, 0.3, 0.2]))
+
+
+def all_easy(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return rng.beta(12, 2, problems)
+
+
+def logit_normal(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-rng.normal(-5, 3, problems))))
+
+
+def beta(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return rng.beta(0.35, 2.5, problems)
+
+
+def hard_beta(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return rng.beta(0.15, 4, problems)
+
+
+def beta_with_zeros(rng: np.random.Generator, problems: int, n: int) -> np.ndarray:
+    return rng.beta(0.4, 3, problems) * (rng.random(problems) < 0.6)
+
+
+World = Callable[[np.random.Generator, int, int], np.ndarray]
+WORLDS = (two_rates, one_rate, even_in_log_rate, spike_of_tiny_rates, three_spikes, all_easy, logit_normal)
+BETA_WORLDS = (beta, hard_beta, beta_with_zeros)
+TIMES = np.array([2, 4, 8])
+
+
+def held(world: World, problems: int, n: int, studies: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shares of studies whose range at 2n, 4n and 8n holds the expected share and the one seen, and that have one."""
+    expected, seen, shown = np.zeros(3), np.zeros(3), 0
+    for study in range(studies):
+        rng = np.random.default_rng([problems, n, study])
+        rate = world(rng, problems, n)
+        correct = rng.binomial(n, rate)
+        told = forecast(np.full(problems, n), correct, n * TIMES)
+        shown += bool(np.isfinite(told.low_K).all())
+        truth = (1 - (1 - rate[:, None]) ** (n * TIMES)).mean(axis=0)
+        first = rng.exponential(size=problems) / np.maximum(-np.log1p(-np.minimum(rate, 1 - 1e-12)), 1e-300)
+        later = ((correct[:, None] > 0) | (first[:, None] <= n * (TIMES - 1))).mean(axis=0)
+        expected += (told.low_K - 1e-12 <= truth) & (truth <= told.high_K + 1e-12)
+        seen += (told.low_K - 1e-12 <= later) & (later <= told.high_K + 1e-12)
+    return expected / studies, seen / studies, shown / studies
+
+
+@pytest.mark.parametrize("world", [*WORLDS, *BETA_WORLDS])
+def test_the_range_holds_the_truth_whatever_the_distribution_of_rates(world: World) -> None:
+    expected, seen, shown = held(world, 100, 64, 6)
+    assert expected.min() >= 0.8  # of 6 studies; 0.9 is asserted of 200 below
+    assert seen.min() >= 0.8
+    assert shown == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [*WORLDS, *BETA_WORLDS])
+@pytest.mark.parametrize(("problems", "n"), [(30, 16), (30, 256), (100, 64), (500, 64), (500, 1024)])
+def test_the_range_holds_the_truth_in_ninety_percent_of_studies(world: World, problems: int, n: int) -> None:
+    expected, seen, shown = held(world, problems, n, 200)
+    print(f"forecast {world.__name__} N={problems} n={n}: expected {expected}, seen {seen}, shown {shown}")
+    assert expected.min() >= 0.9
+    assert seen.min() >= 0.9
+    assert shown >= 0.5
+
+
+def test_the_range_is_no_wider_than_many_problems_leave_open() -> None:
+    """At 2n the counts nearly determine what is newly reached; a range that is always wide would hold anything."""
+    rng, n = np.random.default_rng(3), 512
+    told = forecast(np.full(3000, n), rng.binomial(n, beta(rng, 3000, n)), [2 * n, 8 * n])
+    assert told.high_K[0] - told.low_K[0] < 0.05
+    assert told.high_K[1] - told.low_K[1] < 0.2
+    easy = forecast(np.full(300, n), rng.binomial(n, all_easy(rng, 300, n)), [8 * n])
+    assert easy.high_K[0] - easy.low_K[0] < 0.02
+
+
+def test_the_whole_study_is_forecast_in_a_moment() -> None:
+    rng = np.random.default_rng(4)
+    drawn = rng.integers(50, 4000, 3404)  # as many different numbers of samples as problems
+    correct = rng.binomial(drawn, rng.beta(0.25, 1.6, 3404))
+    before = process_time()
+    told = forecast(drawn, correct, 50 * TIMES)
+    assert process_time() - before < 20  # 0.6 s on an idle machine; 6 s before equal counts were grouped
+    assert (told.low_K < told.high_K).all()
 
 
 def test_beyond_eight_times_n_nothing_is_told_and_the_reason_is_given() -> None:
@@ -94,33 +178,33 @@ def test_any_counts_give_an_ordered_rising_range_or_none(rows: list[tuple[int, f
     assert np.array_equal(known, np.isfinite(told.high_K))
     low, high = told.low_K[known], told.high_K[known]
     assert np.all((low >= -1e-12) & (low <= high + 1e-12) & (high <= 1 + 1e-12))
-    assert known.any() == bool((drawn > 0).any())
-    if drawn.min() == drawn.max():
-        assert np.all(np.diff(low) >= -1e-9)
+    if (drawn > 0).any():
+        assert known[0]
+        assert (told.reason is None) == bool(known[np.array([1, 2, 4, 8, 16, 32, 64, 1000]) <= 8 * told.n].all())
 
 
-def test_when_every_problem_is_reached_the_forecast_is_one() -> None:
-    told = forecast([10, 10], [10, 1], [10, 40])
-    assert told.low_K.tolist() == told.high_K.tolist() == [1, 1]
+def test_when_every_problem_is_reached_the_forecast_is_nearly_one() -> None:
+    told = forecast(np.full(50, 10), np.arange(50) % 10 + 1, [10, 40])
+    assert told.high_K.tolist() == [1, 1]
+    assert told.low_K[0] == 1
+    assert 1 - 1.4 / 50 < told.low_K[1] < 1  # one problem may have been reached by luck
     assert told.newly_at_2n == 0
-    assert any("every problem is reached" in note for note in told.notes)
 
 
-def test_when_no_problem_is_reached_only_a_bound_is_told() -> None:
+def test_when_no_problem_is_reached_the_range_begins_at_zero() -> None:
     told = forecast(np.full(30, 100), np.zeros(30), [100, 200, 800])
     assert told.low_K.tolist() == [0, 0, 0]
-    assert told.high_K == pytest.approx(-np.log(0.05) * np.array([0, 1, 7]) / 30)
+    assert 0 == told.high_K[0] < told.high_K[1] < told.high_K[2] <= 1
     assert np.isnan(told.newly_at_2n)
-    assert told.fits == ()
-    assert forecast([50], [0], [400]).high_K.tolist() == [1]
+    rate = 3 / (30 * 100)  # the largest that stays unseen one time in twenty
+    assert (1 - (1 - rate) ** np.array([200, 800]) < told.high_K[1:]).all()
 
 
-def test_the_bound_holds_when_no_problem_was_reached_by_chance() -> None:
-    n, problems = 100, 30
-    rate = np.full(problems, -np.log(0.05) / (n * problems))  # the worst that stays unseen one time in twenty
-    bound = forecast(np.full(problems, n), np.zeros(problems), [400]).high_K[0]
-    assert np.mean((1 - rate) ** n * (1 - (1 - rate) ** 300)) <= bound
-    assert (1 - rate[0]) ** (n * problems) == pytest.approx(0.05, rel=0.01)
+def test_too_few_problems_give_a_reason_instead_of_a_range() -> None:
+    told = forecast([64] * 7, [0, 0, 1, 2, 5, 16, 64], [64, 128])
+    assert told.low_K[0] == told.high_K[0] == pytest.approx(5 / 7)
+    assert np.isnan([told.low_K[1], told.high_K[1]]).all()
+    assert told.reason == "a forecast needs 8 problems to show how rates differ, here 7"
 
 
 def test_no_samples_give_no_forecast() -> None:
@@ -137,7 +221,15 @@ def test_the_order_of_problems_does_not_matter() -> None:
 
 
 def test_problems_with_different_numbers_of_samples_go_on_from_their_own() -> None:
-    told = forecast([8, 32], [0, 4], [16, 64])
-    assert told.low_K[0] >= 0.5 * (1 - np.exp(log_miss(32, 4, 16))) - 1e-12
-    assert told.low_K[1] >= 0.5 - 1e-12
-    assert any("differ (8 to 32)" in note for note in told.notes)
+    """Half of the problems with four times the samples: the range holds what continuing all to k would give."""
+    rng, drawn, inside = np.random.default_rng(6), np.repeat([32, 128], 60), np.zeros(3)
+    for _ in range(8):
+        rate = rng.beta(0.3, 3, 120)
+        told = forecast(drawn, rng.binomial(drawn, rate), 32 * TIMES)
+        truth = (1 - (1 - rate[:, None]) ** (32 * TIMES)).mean(axis=0)
+        inside += (told.low_K <= truth) & (truth <= told.high_K)
+    assert (inside >= 7).all()
+    assert any("differ (32 to 128)" in note for note in told.notes)
+    many = rng.integers(40, 60, 120)  # more than eight different numbers: rounded for the likelihood alone
+    told = forecast(many, np.minimum(rng.binomial(many, rng.beta(0.3, 3, 120)), many), [80, 320])
+    assert (told.low_K < told.high_K).all()

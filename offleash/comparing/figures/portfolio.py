@@ -1,6 +1,6 @@
 """Coverage of a budget k that is split between the run before and the run after.
 
-The curve is in-sample, so its top is optimistic; the gain in the caption is cross-fitted (stats/portfolio.py).
+The curve is in-sample, so its top is optimistic; the gain in the caption is not (stats/portfolio.py).
 """
 
 from typing import Literal, cast
@@ -23,6 +23,7 @@ from offleash.render.figure import (
     with_size,
 )
 from offleash.render.numbers import counted, share, short_name
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
 from offleash.stats.portfolio import SAME_TOLERANCE, Portfolio
 
 Align = Literal["left", "center", "right"]
@@ -36,7 +37,7 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigur
     split = comparison.portfolio
     if split is None:
         return MissingFigure("portfolio", TITLE, "splitting a budget is defined per problem; use --per problem")
-    if split.best is None or split.k < 2:
+    if split.problems == 0 or split.k < 2:
         return MissingFigure(
             "portfolio",
             TITLE,
@@ -70,8 +71,6 @@ def _labelled_points(
 ) -> list[alt.Chart]:
     """The two ends, and the best split where it reaches more than they do, each with its name."""
     colours, letters = run_colours(look), 14
-    assert split.best is not None, "checked by the caller"
-    best = int(np.flatnonzero(split.base_S == split.best)[0])
     # a label stands on the side of its end to which the curve does not go
     step = len(split.base_S) // 5
     left, right = (
@@ -94,7 +93,8 @@ def _labelled_points(
             right,
         ),
     ]
-    if _mix_reaches_more(split):
+    if split.best is not None and _mix_reaches_more(split):
+        best = int(np.flatnonzero(split.base_S == split.best)[0])
         where = "left" if split.best < split.k / 3 else "right" if split.best > 2 * split.k / 3 else "center"
         label_shift = left if split.best < split.k / 4 else right if split.best > 3 * split.k / 4 else 0
         side = 14 if label_shift < 0 else -10  # near an end, on the side that its label leaves free
@@ -129,7 +129,6 @@ def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str
     best = (
         f"best with {split.best:,} of {split.k:,} from {before}" if _mix_reaches_more(split) else "no mix reaches more"
     )
-    gain = f"{split.gain:+.3f} [{split.gain_low:+.3f}, {split.gain_high:+.3f}]"
     mislead = (
         ". The top of the curve is optimistic, because the split was chosen on the same problems; the y axis does not "
         "start at 0"
@@ -137,17 +136,19 @@ def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str
     if _flat(split):
         gain_text, best = "All splits reach the same share, so none is best", "every split reaches the same share"
         mislead = ""
-    elif not np.isfinite(split.gain):
-        gain_text, best = (
-            "With one problem the gain of a split cannot be estimated",
-            f"{best}; the gain cannot be estimated from one problem",
-        )
+    elif not np.isfinite(split.gain_low):
+        size = counted(split.problems, "problem")
+        gain_text = f"With {size} the gain of a split has no interval (it needs {MIN_EFFECTIVE_PROBLEMS})"
+        best = f"{best}; {size} cannot show whether that is chance" if _mix_reaches_more(split) else best
     else:
+        gain = f"{split.gain:.3f} [{split.gain_low:.3f}, {split.gain_high:.3f}]"
         gain_text = (
-            f"Chosen on one half of the problems and evaluated on the other (cross-fitted), the best split gains "
-            f"{gain} over the better run alone (95% interval)"
+            f"The best split gains {gain} over the better run alone: chosen on one half of the problems and evaluated "
+            "on the other (95% interval over problems, for all splits at once)"
         )
-        best += f", cross-fitted gain {gain}"
+        if split.gain_low == 0:
+            gain_text += "; no split is significantly better"
+        best += f", gain {gain}"
     left = f" Left out: {counted(split.left_out, 'problem')} with fewer samples." if split.left_out else ""
     size = counted(split.problems, "problem")
     caption = f"{read}. {gain_text}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"
