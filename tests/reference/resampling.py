@@ -16,7 +16,7 @@ STANDARD_ERRORS = 5.0
 FEWEST = 3
 """With one or two problems the parameter 1 - 2/n is not positive: their weights are not defined by the document."""
 SMALL = 5
-"""Benchmarks with fewer problems are pooled, with the smallest other one if they are too few together."""
+"""Benchmarks with fewer problems are pooled, with the smallest other one (by name among equals) if they are too few."""
 LARGE = 100
 """Problems from which on weights are exponential."""
 
@@ -27,7 +27,7 @@ Ends = tuple[tuple[float, float], tuple[float, float]]
 def strata(benchmark_P: Sequence[str]) -> np.ndarray:
     """Which problems share weights of a fixed sum: those of a benchmark, or of several small ones."""
     size = Counter(benchmark_P)
-    ranked = sorted(size, key=lambda name: size[name])
+    ranked = sorted(size, key=lambda name: (size[name], name))
     pooled = [name for name in ranked if size[name] < SMALL]
     if pooled and sum(size[name] for name in pooled) < SMALL:
         pooled = ranked[: len(pooled) + 1]
