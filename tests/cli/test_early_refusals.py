@@ -66,10 +66,11 @@ def test_the_figure_of_checkpoints_is_refused_for_two_runs(world: Path) -> None:
     ("change", "words"),
     [
         ("method=mixed_policy", ("needs traces",)),
-        ("traces=none.jsonl", ("no file of traces none.jsonl", "offleash lab traces")),
+        ("traces=none.jsonl", ("no file none.jsonl", "offleash lab traces")),
         ("model=base", ("'base' is neither a folder here", "offleash lab model countdown -o base")),
+        ("model=vllm:x", ("Only transformers models can be trained",)),
         ("optimizer.rate=1e39", ("optimizer.rate must be a learning rate",)),
-        ("keep=[5,200]", ("keep names step 200", "has 2 steps")),
+        ("keep=[5,200]", ("keep names step 5", "has 2 steps")),
         ("keep=frist", ("keep must be all, last N, or a list of steps",)),
     ],
 )
@@ -89,7 +90,7 @@ def test_what_cannot_be_judged_is_refused_before_the_model_is_loaded(
 ) -> None:
     model = tiny_model(tmp_path / "tiny")
     problems = problems_file(tmp_path / "problems.jsonl", 2)
-    problems.write_text(problems.read_text().replace('"gold": "1", ', ""))
+    problems.write_text(problems.read_text().replace('"1", "verifier": "string"', '"\\\\frac{", "verifier": "math"'))
     monkeypatch.setattr("offleash.drawing.draw.open_sampler", lambda _: pytest.fail("the model was loaded"))
     words = ("draw", problems, f"hf:{model}", "-k", "4", "--until", "2", "-o", tmp_path / "run")
     refused(offleash(*words, "--jobs", "1"), "cannot be judged")

@@ -71,7 +71,7 @@ def test_a_path_is_not_taken_for_a_data_set(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(hub, "reachable", lambda: pytest.fail("the network was asked"))
     (tmp_path / "data").mkdir()
     for name in ("data/none", "data/none.jsonl", "other/none.jsonl", "./org/name", "a/b/c"):
-        with pytest.raises(OffleashError, match="none|name|a/b/c"):
+        with pytest.raises(OffleashError, match=r"none|name|a/b/c"):
             load_problems(name)
 
 
