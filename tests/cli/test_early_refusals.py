@@ -1,5 +1,6 @@
 """Refusals come before work: nothing is read, fetched, loaded or compared for a command that cannot succeed."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Problems; and whatever is slow fails the test."""
     problems_file(tmp_path / "problems.jsonl", 2)
     script(tmp_path / "base.json", (0.5, 0.5))
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "text": "b"}')
     monkeypatch.chdir(tmp_path)
+    for name in ("offleash.training.trainer", "offleash.lab.registry"):
+        import_module(name)  # while nothing is replaced: they keep what they import
 
     def slow(*_: object, **__: object) -> None:
         pytest.fail("the command did work that was to be refused")
@@ -37,7 +41,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("study", "problems.jsonl", "scripted:base.json", "hf:base", "-k", "4", "-o", "run"),
         ("sweep", "problems.jsonl", "hf:base", "-k", "4", "-o", "run"),
         ("certify", "problems.jsonl", "hf:base", "--epsilon", "0.1", "-o", "run"),
-        ("score", "problems.jsonl", "--model", "hf:base"),
+        ("score", "rows.jsonl", "--model", "hf:base"),
     ],
     ids=lambda words: " ".join(words[:3]),
 )
