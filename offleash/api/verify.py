@@ -158,7 +158,6 @@ def score(
     """
     from offleash.results.samples import ScoreResult
     from offleash.samplers.chat_template import chat_options
-    from offleash.samplers.huggingface.loading import check_folder
     from offleash.samplers.registry import model_of
     from offleash.samplers.sampler import sampling_params
     from offleash.scoring.score import score_file, score_folders, selected
@@ -166,8 +165,6 @@ def score(
 
     chat = chat_options(prompting.system, prompting.chat_kwargs, engine.raw)
     chosen, params = model_of(model, engine.settings, engine.raw, chat), sampling_params(decoding)
-    if chosen.sampler == "hf":  # before the samples are read
-        check_folder(chosen.name)
     paths = [str(run) for run in runs]
     file = file_among(paths, "Score")
     if file is not None:

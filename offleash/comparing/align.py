@@ -280,21 +280,34 @@ def is_greedy(run: Run) -> bool:
 
 def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note, ...]:
     """Refuse two runs that are known to have been drawn with different decoding, or note it where that is allowed."""
-    differing = _differing_settings(before, after)
+    differing, prompts = _differing_settings(before, after), _differing_prompts(before, after)
     if not differing:
-        return ()
+        return prompts
     settings = ", ".join(f"{name} {was} vs {now}" for name, was, now in differing)
     if DECODING in allow:
         return (
             Note(
                 f"{before.name} and {after.name} were drawn with different decoding ({settings}), accepted with --allow"
             ),
+            *prompts,
         )
     raise OffleashError(
         f"{before.name!r} and {after.name!r} were drawn with different decoding: {settings}. A comparison would "
         "confound decoding with training: draw both with the same decoding (offleash sweep compares several), or "
         "compare them anyway with --allow decoding."
     )
+
+
+def _differing_prompts(before: Run, after: Run) -> tuple[Note, ...]:
+    """A warning where only one of two drawn runs had a prompt of the user's own, or they had different ones."""
+    asked = [run.facts.get("prompting") for run in (before, after)]
+    if asked[0] == asked[1] or not all("decoding" in run.facts for run in (before, after)):
+        return ()
+    text = (
+        f"{before.name} and {after.name} were drawn with different prompts (--prompt, --system or --chat-kwargs), so a "
+        "difference may be the prompt's; offleash sweep --prompts compares prompts"
+    )
+    return (Note(text, warning=True, code="prompts_differ"),)
 
 
 def _differing_settings(before: Run, after: Run) -> list[tuple[str, str, str]]:

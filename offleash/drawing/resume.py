@@ -51,6 +51,9 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
         run.clear()
         model, decoding = origin.model, json.dumps(dict(origin.decoding))
         facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
+        given = {name: origin.about.get(name) for name in ("system", "chat_kwargs")} | {"prompt": origin.prompt}
+        if any(value is not None for value in given.values()):  # a comparison says where prompts differ
+            facts["prompting"] = json.dumps({name: value for name, value in given.items() if value is not None})
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
         return OpenRun(problems, origin, _grid(origin), budget)
     if read_origin(run.path) is not None:

@@ -14,7 +14,7 @@ from offleash.data.tables import Note, as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.problems import countdown
 from offleash.problems.benchmarks import GYM, PROBLEMS
-from offleash.problems.hub import dataset_from_hub, from_hub, hub_dataset
+from offleash.problems.hub import HubDataset, dataset_from_hub, from_hub, hub_dataset
 from offleash.problems.problem import Benchmark, ProblemSet, content_hash
 from offleash.problems.read import read_problems
 from offleash.verifiers.registry import verifier
@@ -69,6 +69,8 @@ def problem_count(name: str | Path, size: int | None = None) -> int | None:
     if kind in (GYM, countdown.NAME):
         return size or (GENERATED if kind == GYM else countdown.DEFAULT_SIZE)
     benchmark = PROBLEMS.get(str(name))
+    if benchmark is None and _hub_id(name) is not None:
+        return size
     if benchmark is None or benchmark.count is None:
         return None
     return benchmark.count if size is None else min(size, benchmark.count)
@@ -97,14 +99,21 @@ def _read(
         raise OffleashError(
             f"--from names a local copy of a benchmark, but {name} is already a file. Leave out --from."
         )
-    dataset = hub_dataset(str(name)) if isinstance(name, str) and source is None else None
-    if dataset is not None and not path.exists() and not str(name).lower().endswith(FILES):
+    dataset = _hub_id(name) if source is None else None
+    if dataset is not None:
         if path.parent.is_dir():  # the folder is there, so a file in it was meant
             raise OffleashError(f"There is no file {name} in {path.parent}. Check its name.")
         return dataset_from_hub(dataset, columns=columns), None
     if source is not None or (isinstance(name, str) and not _is_path(name)):
         raise _unknown_name_error(str(name))
     return read_problems(path, columns=columns), None
+
+
+def _hub_id(name: str | Path) -> HubDataset | None:
+    """The data set on the hub that a name stands for; None for a path, which exists or has the ending of a file."""
+    if not isinstance(name, str) or Path(name).exists() or name.lower().endswith(FILES):
+        return None
+    return hub_dataset(name)
 
 
 def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:

@@ -116,7 +116,7 @@ def study_file_of(document: Mapping[object, object], declared: Declaration) -> S
         if not isinstance(key, str) or key not in options:
             raise unknown("key of a study file", str(key), [*SECTIONS, *options])
         checked[options[key].keyword] = _checked(key, options[key], value)
-    decodings = [_decoding(entry, options) for entry in _entries(document.get("decodings", "plain"))]
+    decodings = [_decoding(entry, options) for entry in _entries(document.get("decodings", {}))]
     benchmarks = [
         {"name": entry} if isinstance(entry, str) else entry for entry in _entries(document.get("benchmarks"))
     ]

@@ -20,7 +20,7 @@ from offleash.samplers.huggingface.loading import LoadedModel, load, settings_of
 from offleash.samplers.huggingface.prefix_sampling import Walk, WalkLimits
 from offleash.samplers.huggingface.prefix_tree import Tree
 from offleash.samplers.huggingface.text import PromptEncoder, decode
-from offleash.samplers.registry import model_of
+from offleash.samplers.registry import Model, model_of, split_label
 from offleash.samplers.sampler import TRUNCATED, Request, SamplingParams
 from offleash.samplers.seeds import sample_seeds
 from offleash.training.method import Flags, Floats, Ints, TokenBatch
@@ -137,11 +137,18 @@ class Policy:
         return (by_trees if self.trees else by_rows)(self.loaded.model, rows, temperature)
 
 
-def open_policy(name: str) -> Policy:
-    """Load a model by its name or folder, ready to be trained."""
-    model = model_of(name if ":" in name.split("/")[0] else f"hf:{name}")
+def policy_model(name: str) -> Model:
+    """The model that a recipe names; without a prefix it is hf:, a folder or a name on the hub."""
+    named = split_label(name)[1]
+    model = model_of(named if ":" in named.split("/")[0] else f"hf:{named}")
     if model.sampler != "hf":
         raise OffleashError(f"Only transformers models can be trained; found {name}. Give one as hf:PATH.")
+    return model
+
+
+def open_policy(name: str) -> Policy:
+    """Load a model by its name or folder, ready to be trained."""
+    model = policy_model(name)
     settings = settings_of(model)
     if settings["dtype"] == "auto":
         settings["dtype"] = "float32"  # in half precision small steps of the optimizer round to nothing

@@ -19,14 +19,14 @@ from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.progress import Progress
 from offleash.samplers.huggingface.loading import check_folder
-from offleash.samplers.registry import fingerprint, model_of
+from offleash.samplers.registry import fingerprint, split_label
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training import checkpoints
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.method import Method
 from offleash.training.methods.registry import method as method_of
-from offleash.training.policy import Policy, check_round_trip, frozen_copy, open_policy
+from offleash.training.policy import Policy, check_round_trip, frozen_copy, open_policy, policy_model
 from offleash.training.recipe import ProblemSource, Recipe, read_recipe, recipe_differences, write_recipe
 from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, TrainingProblem, rewards_for
 from offleash.training.traces import read_traces
@@ -216,8 +216,8 @@ def _refuse_early(recipe: Recipe, method: Method) -> None:
             f"The method {recipe.method} needs traces. Give a JSONL file of {{problem, text}}: traces=FILE."
         )
     if recipe.traces is not None and not Path(recipe.traces).is_file():
-        raise OffleashError(f"There is no file of traces {recipe.traces}. Write one with: offleash lab traces.")
-    check_folder(model_of(recipe.model if ":" in recipe.model.split("/")[0] else f"hf:{recipe.model}").name)
+        raise OffleashError(f"There is no file {recipe.traces} of traces. Write one with: offleash lab traces.")
+    check_folder(policy_model(recipe.model).name)
 
 
 def _last_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
@@ -249,7 +249,7 @@ def _resume(trainer: Trainer, last: Checkpoint) -> None:
 
 def _data(recipe: Recipe, problems: Sequence[TrainingProblem]) -> str:
     """A hash of problems, prompts, traces and the initial weights."""
-    model = recipe.model.removeprefix("hf:")
+    model = split_label(recipe.model)[1].removeprefix("hf:")
     content = seed_of(*((problem.name, problem.prompt, problem.traces) for problem in problems))
     return f"{content:016x} {fingerprint(model)}"
 

@@ -1,5 +1,6 @@
 """Refusals come before work: nothing is read, fetched, loaded or compared for a command that cannot succeed."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Problems; and whatever is slow fails the test."""
     problems_file(tmp_path / "problems.jsonl", 2)
     script(tmp_path / "base.json", (0.5, 0.5))
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "text": "b"}')
     monkeypatch.chdir(tmp_path)
+    for name in ("offleash.training.trainer", "offleash.lab.registry"):
+        import_module(name)  # while nothing is replaced: they keep what they import
 
     def slow(*_: object, **__: object) -> None:
         pytest.fail("the command did work that was to be refused")
@@ -37,7 +41,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("study", "problems.jsonl", "scripted:base.json", "hf:base", "-k", "4", "-o", "run"),
         ("sweep", "problems.jsonl", "hf:base", "-k", "4", "-o", "run"),
         ("certify", "problems.jsonl", "hf:base", "--epsilon", "0.1", "-o", "run"),
-        ("score", "problems.jsonl", "--model", "hf:base"),
+        ("score", "rows.jsonl", "--model", "hf:base"),
     ],
     ids=lambda words: " ".join(words[:3]),
 )
@@ -66,10 +70,11 @@ def test_the_figure_of_checkpoints_is_refused_for_two_runs(world: Path) -> None:
     ("change", "words"),
     [
         ("method=mixed_policy", ("needs traces",)),
-        ("traces=none.jsonl", ("no file of traces none.jsonl", "offleash lab traces")),
+        ("traces=none.jsonl", ("no file none.jsonl", "offleash lab traces")),
         ("model=base", ("'base' is neither a folder here", "offleash lab model countdown -o base")),
+        ("model=vllm:x", ("Only transformers models can be trained",)),
         ("optimizer.rate=1e39", ("optimizer.rate must be a learning rate",)),
-        ("keep=[5,200]", ("keep names step 200", "has 2 steps")),
+        ("keep=[5,200]", ("keep names step 5", "has 2 steps")),
         ("keep=frist", ("keep must be all, last N, or a list of steps",)),
     ],
 )
@@ -89,7 +94,7 @@ def test_what_cannot_be_judged_is_refused_before_the_model_is_loaded(
 ) -> None:
     model = tiny_model(tmp_path / "tiny")
     problems = problems_file(tmp_path / "problems.jsonl", 2)
-    problems.write_text(problems.read_text().replace('"gold": "1", ', ""))
+    problems.write_text(problems.read_text().replace('"1", "verifier": "string"', '"\\\\frac{", "verifier": "math"'))
     monkeypatch.setattr("offleash.drawing.draw.open_sampler", lambda _: pytest.fail("the model was loaded"))
     words = ("draw", problems, f"hf:{model}", "-k", "4", "--until", "2", "-o", tmp_path / "run")
     refused(offleash(*words, "--jobs", "1"), "cannot be judged")

@@ -136,7 +136,12 @@ def test_a_model_that_is_no_folder_is_told_with_one_that_is_called_almost_so(
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
     (tmp_path / "the.base").mkdir()
     no_name = "hf:the..base"  # such a name is not asked for on the hub
-    refused(offleash("score", run, "--model", no_name), "no folder the..base here", "Did you mean hf:the.base?", "hub")
+    refused(
+        offleash("score", run, "--model", no_name),
+        "'the..base' is neither a folder",
+        "Did you mean hf:the.base?",
+        "hub",
+    )
     refused(offleash("score", run, "--model", "hf:./thebase"), "./thebase is not a folder", "Did you mean hf:the.base?")
     unlike = offleash("score", run, "--model", "hf:./other")
     refused(unlike, "./other is not a folder")

@@ -171,6 +171,16 @@ def test_an_example_study_is_planned_without_hub_or_engine(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_data_set_on_the_hub_is_planned_by_its_size_and_top_level_options_hold(world: Path) -> None:
+    (world / "study.yaml").write_text(
+        "models: {base: hf:org/base, rl: hf:org/rl}\nbenchmarks: [{name: org/sums, size: 9}]\nbudgets: 10\n"
+        "decoding: paper\nmax_tokens: 100\nout: runs\n"
+    )
+    dry = offleash("study", "study.yaml", "--dry-run", "--json")
+    assert dry.json == {"problems": 9, "k": 10, "until": 0, "least": 180, "most": 180, "tokens": 100}
+    assert "temperature 0.6, top-p 0.95, at most 100 tokens" in dry.err
+
+
 def test_a_dry_run_loads_no_engine() -> None:
     code = (
         "import sys\nfrom offleash.cli.main import dispatch\n"

@@ -77,6 +77,8 @@ def test_a_template_a_system_message_and_variables_are_stored_and_change_the_sam
     assert sections["system"]["about"]["system"] == "Think."
     assert sections["kwargs"]["about"]["chat_kwargs"] == {"enable_thinking": False, "effort": "low"}
     assert not samples(world / "plain", "text").equals(samples(world / "prompt", "text"))
+    warned = offleash("compare", "plain", "prompt", "--json").json["warnings"]
+    assert [warning["code"] for warning in warned].count("prompts_differ") == 1
     asked = offleash("draw", "problems.jsonl", "scripted:base.json", "-k", "8", "-o", "prompt", "--prompt", "brief.txt")
     assert "nothing to do" in asked.out
 

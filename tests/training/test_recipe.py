@@ -224,6 +224,7 @@ recipes = st.builds(
     refill=count,
     checkpoint_every=count,
     tensorboard=st.booleans(),
+    keep=st.sampled_from([None, "all", "last 3", [0, 1]]),
 )
 
 

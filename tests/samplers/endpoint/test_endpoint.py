@@ -10,7 +10,9 @@ from itertools import pairwise
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.samplers.chat_template import ChatOptions
 from offleash.samplers.endpoint import sampler
+from offleash.samplers.registry import Model
 from offleash.samplers.sampler import FINISHED, TRUNCATED
 from offleash.samplers.seeds import chunk_seed
 from tests.samplers.endpoint.chunks import PLAIN, drawn, opened, texts, wanted
@@ -48,6 +50,23 @@ def test_all_samples_of_a_chunk_are_one_request() -> None:
         }
     ]
     assert "Authorization" not in server.calls[0].headers
+
+
+def test_a_system_message_and_variables_of_the_template_are_sent_and_never_dropped() -> None:
+    options = ChatOptions("Think.", {"enable_thinking": False})
+
+    def refusing(call: Call) -> Answer:
+        return trouble(400, "Unrecognized request argument supplied: chat_template_kwargs")
+
+    for world, accepted in ((World(), True), (refusing, False)):
+        with serving(world) as server:
+            model = Model("endpoint", f"{server.url}#m", chat=options)
+            one = sampler.open_sampler(model)
+            chunk = drawn(one, wanted(2))
+            assert (len(chunk.samples) == 2) is accepted
+            assert ("chat_template_kwargs" in chunk.error) is not accepted
+        assert server.bodies[0]["messages"][0] == {"role": "system", "content": "Think."}
+        assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in server.bodies)
 
 
 def test_a_raw_prompt_goes_to_completions_unchanged() -> None:

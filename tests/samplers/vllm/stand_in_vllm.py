@@ -51,10 +51,16 @@ class Tokenizer:
     def __init__(self, template: str) -> None:
         self.chat_template = template
 
-    def apply_chat_template(self, messages: list[dict[str, str]], tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(
+        self, messages: list[dict[str, str]], tokenize: bool, add_generation_prompt: bool, **variables: object
+    ) -> str:
         if "untemplatable" in messages[0]["content"]:
             raise KeyError("the template knows no such thing")
-        return self.chat_template.replace("PROMPT", messages[0]["content"])
+        text = self.chat_template.replace("PROMPT", messages[-1]["content"])
+        text = text.replace("SYSTEM", messages[0]["content"] if len(messages) > 1 else "")
+        for name, value in variables.items():
+            text = text.replace(name, str(value))
+        return text
 
     def encode(self, text: str, add_special_tokens: bool) -> list[int]:
         return [BEGIN] * add_special_tokens + [ord(letter) for letter in text]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from offleash.errors import OffleashError
+from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.registry import Model, model_of, open_sampler
 from offleash.samplers.sampler import Request, SampleChunk, SamplingParams
 from offleash.samplers.seeds import sample_seeds
@@ -44,8 +45,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def opened(model: Path) -> Iterator[Opened]:
     samplers: list[VllmSampler] = []
 
-    def open_one(raw: bool = False, **settings: str) -> VllmSampler:
-        sampler = open_sampler(Model("vllm", str(model), settings=settings, raw=raw))
+    def open_one(raw: bool = False, chat: ChatOptions = NO_OPTIONS, **settings: str) -> VllmSampler:
+        sampler = open_sampler(Model("vllm", str(model), settings=settings, raw=raw, chat=chat))
         assert isinstance(sampler, VllmSampler)
         samplers.append(sampler)
         return sampler
@@ -116,6 +117,17 @@ def test_a_template_begins_the_text_and_a_bare_prompt_gets_the_token_that_begins
         asked[name] = sampler.rendered_prompt("hi")
         tokens[name] = drawn(sampler, request("p"))["p"].samples[0].text.split()[0]
     assert asked == {"chat": "<hi>", "raw": "hi", "base": "hi"}
+    options = ChatOptions("Think.", {"brief": True})
+    added = opened(template="<SYSTEM|PROMPT|brief>", chat=options)
+    assert added.rendered_prompt("hi") == "<Think.|hi|True>"
+    assert (added.about.system, added.about.chat_kwargs) == ("Think.", {"brief": True})
+    for template, reason in (
+        ("", "no chat template"),
+        ("<SYSTEM|PROMPT>", "no variable 'brief'"),
+        ("<PROMPT|brief>", "leaves the system message out"),
+    ):
+        with pytest.raises(OffleashError, match=reason):
+            opened(template=template, chat=options).rendered_prompt("hi")
     begun = f"{BEGIN},{ord('h')},{ord('i')}"
     assert tokens == {"chat": ",".join(str(ord(letter)) for letter in "<hi>"), "raw": begun, "base": begun}
 
