@@ -225,7 +225,9 @@ def _sensitivity(comparison: Comparison) -> Json:
     """What wrong verdicts could explain, and what each number could be if undecided samples were decided."""
     rates: dict[str, float | None] = dict(comparison.evidence.false_positive_rate_that_explains)
     verifiers = comparison.before.verifier, comparison.after.verifier
-    shared = None if None in verifiers else verifiers[0] == verifiers[1]
+    # what judged the counts or verdicts of a file is not recorded, so two such files may have different verifiers
+    recorded = all(name and not name.startswith("the file's own") for name in verifiers)
+    shared = verifiers[0] == verifiers[1] if recorded else None
     reasons = {}
     if comparison.undecided is None:
         reasons["undecided"] = comparison.undecided_reason

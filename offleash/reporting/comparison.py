@@ -123,10 +123,11 @@ def _cells(comparison: Comparison) -> Table:
     A row with all cells of a table has its SRR, and beside it the SRR that an unchanged model drawn twice would have.
     """
     change, null = comparison.change, comparison.evidence.null
-    table = Table(box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
-    for name in ("P kept", "E gained", "S lost", "O neither", "SRR", "unchanged SRR"):
-        table.add_column(name, justify="right")
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, collapse_padding=True)
+    table.add_column("", no_wrap=True)
+    # two lines per head: the table fits into 80 columns with p-values and all
+    for name in ("P\nkept", "E\ngained", "S\nlost", "O\nneither", "SRR", "SRR of an\nunchanged\nmodel"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_row("observed", *_table_cells(change))
     evidence = comparison.evidence
     # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
@@ -150,8 +151,8 @@ def _table_cells(change: SupportChange) -> list[str]:
 def _metrics(comparison: Comparison) -> Table:
     """The rates with intervals, beside those of an unchanged model drawn twice, without which they cannot be judged."""
     table, same = Table(box=box.SIMPLE_HEAD), redraw_rates(comparison.change)
-    for column in ("", "value", "95% interval", "unchanged", ""):
-        table.add_column(column, justify="right" if column in ("value", "unchanged") else "left")
+    for column in ("", "value", "95% interval", "unchanged\nmodel", ""):
+        table.add_column(column, justify="right" if column in ("value", "unchanged\nmodel") else "left")
     for name in METRICS:
         value, interval = comparison.change.value[name], comparison.change.interval[name]
         if np.isnan(value):
@@ -189,7 +190,7 @@ def _pass(comparison: Comparison) -> Table:
 def _benchmarks(comparison: Comparison) -> Table:
     """One line per benchmark, by name; the mean, where each weighs the same, below."""
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "unchanged", "NDR", "NSCR", "95% interval"):
+    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
@@ -259,10 +260,10 @@ def _checkpoint_table(comparisons: Sequence[Comparison], union: Union | None) ->
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each compared with {comparisons[0].change.before}, k = {k}",
+        title=f"each compared with {comparisons[0].change.before}, k = {k}; same model: the SRR of one drawn twice",
     )
-    table.add_column("run", overflow="fold", min_width=12)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "unchanged", "NDR", "beyond chance"):
+    table.add_column("run", overflow="fold", min_width=9)
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "beyond\nchance"):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence

@@ -37,8 +37,8 @@ def redraw_at(drawn_P2: Integer, correct_P2: Integer, k_K: Integer) -> Float:
     """
     pool_P1, hits_P1 = drawn_P2.sum(axis=1)[:, None], correct_P2.sum(axis=1)[:, None]
     miss_PK, miss_twice_PK = (np.exp(log_miss(pool_P1, hits_P1, k)) for k in (k_K, 2 * k_K))
-    alone_K = np.maximum(miss_PK - miss_twice_PK, 0.0).sum(axis=0)
-    both_K = np.maximum(1 - 2 * miss_PK + miss_twice_PK, 0.0).sum(axis=0)
+    alone_K = _total(np.maximum(miss_PK - miss_twice_PK, 0.0))
+    both_K = _total(np.maximum(1 - 2 * miss_PK + miss_twice_PK, 0.0))
     return np.stack([both_K, alone_K, alone_K])
 
 
@@ -91,10 +91,11 @@ def redraw_above(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: i
     plain_P = (least_P2 <= 1).all(axis=1)
     sums_3 = redraw_at(drawn_P2[plain_P], correct_P2[plain_P], np.array([k]))[:, 0]
     rows = np.flatnonzero(~plain_P & (correct_P2.sum(axis=1) > 0))
+    cells_P3 = np.zeros((rows.size, 3))
     for start in range(0, rows.size, _ROWS_AT_A_TIME):
         part = rows[start : start + _ROWS_AT_A_TIME]
-        sums_3 = sums_3 + _divided(drawn_P2[part], correct_P2[part], least_P2[part], k)
-    return sums_3
+        cells_P3[start : start + part.size] = _divided(drawn_P2[part], correct_P2[part], least_P2[part], k)
+    return sums_3 + _total(cells_P3)
 
 
 def redraw_of_rates(drawn_P2: Integer, correct_P2: Integer, prior: tuple[float, float], k_K: Integer) -> Float:
@@ -126,7 +127,7 @@ def redraw_of_rates(drawn_P2: Integer, correct_P2: Integer, prior: tuple[float, 
 
 
 def _divided(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) -> Float:
-    """Sums over all divisions of each target's successes between two draws as large as the runs."""
+    """P, E and S of each target, over all divisions of its successes between two draws as large as the runs."""
     pool_P, hits_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1)
     share_P = hits_P / pool_P
     mean_P = drawn_P2[:, 0] * share_P
@@ -143,4 +144,9 @@ def _divided(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) 
         reached.append(np.where(hits_PX >= np.maximum(least_P2[:, run, None], 1), 1 - miss_PX, 0.0))
     a_PX, b_PX = reached
     cells = (a_PX * b_PX, (1 - a_PX) * b_PX, a_PX * (1 - b_PX))
-    return np.array([float((chance_PX * cell_PX).sum()) for cell_PX in cells])
+    return np.stack([(chance_PX * cell_PX).sum(axis=1) for cell_PX in cells], axis=1)
+
+
+def _total(value_PQ: Float) -> Float:
+    """Sums over targets that do not depend on their order, not even in the last digit."""
+    return np.asarray(np.sort(value_PQ, axis=0).sum(axis=0))

@@ -319,7 +319,7 @@ def shared_tipping_rate(E: float, S: float, neither: float, k: int) -> float:
     """
     total = E + S + neither
     if E + S <= 0 or k <= 0 or total < 2 * (E + S):
-        return float("nan")
+        return np.nan
     reached = (1 - np.sqrt(1 - 2 * (E + S) / total)) / 2  # the smaller root of 2 r (1 - r) = (E + S)/M
     return float(-np.expm1(np.log1p(-reached) / k))
 

@@ -103,7 +103,7 @@ WORLDS: dict[str, tuple[Rule, float, int, int, Rates]] = {
 def test_the_same_model_drawn_twice_shows_its_redraw_value(world: str) -> None:
     """Expected and observed cells agree over studies: their mean difference is within three standard errors of 0."""
     rule, tau, n, m, rates = WORLDS[world]
-    rng, studies = np.random.default_rng(5), 60 if rule is Rule.POSTERIOR else 150
+    rng, studies = np.random.default_rng(5), 25 if rule is Rule.POSTERIOR else 150
     difference = np.zeros((studies, 3))
     for study in range(studies):
         pair = drawn_twice(rng, rates(rng), n, m)

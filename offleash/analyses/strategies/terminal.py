@@ -36,7 +36,8 @@ def _support(strategies: StrategyComparison) -> Table:
     change, retest = strategies.comparison.change, strategies.comparison.evidence.retest
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("strategies", "P kept", "E new", "S lost", "SRR", "unchanged", "95% interval", "NDR"):
-        table.add_column(column, justify="left" if column in ("strategies", "95% interval") else "right")
+        left = column in ("strategies", "95% interval")
+        table.add_column(column, justify="left" if left else "right", no_wrap=column == "strategies")
     ends = change.interval["SRR"]
     cells = [count_text(value) for value in (change.P, change.E, change.S)]
     same = redraw_rates(change).get("SRR", float("nan"))
