@@ -189,7 +189,7 @@ def _pass(comparison: Comparison) -> Table:
 
 def _benchmarks(comparison: Comparison) -> Table:
     """One line per benchmark, by name; the mean, where each weighs the same, below."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals

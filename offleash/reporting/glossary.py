@@ -68,7 +68,7 @@ GLOSSARY: dict[str, str] = {
     "redraw": "What a second draw from the same model would show: losses and gains that are all chance.",
     "unchanged model": "What two draws of one model would show in place of the two runs: its SRR is below 1 and its "
     "NDR above 0, by chance alone.",
-    "net ratio": "How much both runs reach, against two draws of the run before; 1 for the same model. Rates that rose "
+    "net ratio": "How much both runs reach, against two draws of the run before (1 for the same model): risen rates "
     "offset losses, so it is not the share that was kept, and it can be 1 although much was lost.",
     # over k
     "pass@k": "The chance that at least one of k samples is correct, averaged over problems; pass@1 is the mean "
