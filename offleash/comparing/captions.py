@@ -11,7 +11,7 @@ from offleash.stats.support_classes import Rule
 # "a problem is reached when ..."
 REACHED = {
     Rule.SEEN: "at least one of the k samples is correct",
-    Rule.ABOVE: "the share of correct samples is above tau",
+    Rule.ABOVE: "the share of correct samples is at least tau",
     Rule.CONFIDENT: "the lower confidence bound of its success rate is above epsilon",
     Rule.POSTERIOR: "its success rate is above epsilon with high posterior probability",
     Rule.CERTIFIED: "its certificate proves it",
@@ -61,6 +61,8 @@ def between(value: float, interval: Interval) -> str:
     return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
 
 
+# of the ratio that compares this pair with two draws of the run before
+NET_RATIO = "against two draws of the run before, k = {k:,}: net, so rates that rose hide losses"
 SPELT_OUT = {
     "SRR": "support retention rate",
     "NDR": "net discovery rate",

@@ -43,6 +43,7 @@ from offleash.stats.significance import (
     loss_p_stopped,
     losses_at_least,
     problem_tests,
+    shared_tipping_rate,
     strength,
     tipping_rate,
 )
@@ -103,9 +104,9 @@ class Evidence:
     retest: Retest | None  # SRR and gain, corrected for what a second draw of the run before would show
     retest_reason: str | None  # why there is none
     confirmation: dict[str, Confirmation]  # by class: how many show in both halves of the samples, over all splits
-    false_positive_rate_that_explains: dict[
-        str, float
-    ]  # by class: the verifier's false-positive rate that alone would explain it
+    # the verifier's false-positive rate that alone would explain E (in the run after only), S (in the run before only),
+    # and both together (the same rate in both runs)
+    false_positive_rate_that_explains: dict[str, float]
     successes_needed: int | None  # a priori: successes against none whose loss is significant, Bonferroni over all
     gain_power: GainPower | None  # what the absence of gains is worth; None for other rules than `seen`
     bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
@@ -194,10 +195,7 @@ def evidence(
         retest=retest_result,
         retest_reason=no_retest,
         confirmation=confirmation(drawn_P2, correct_P2),
-        false_positive_rate_that_explains={
-            "E": tipping_rate(change.E, change.O, k),
-            "S": tipping_rate(change.S, change.O, k),
-        },
+        false_positive_rate_that_explains=_tipping_rates(change),
         successes_needed=successes_needed(*_most_common_samples(drawn_P2).samples, len(pair) * runs),
         gain_power=gain_power(drawn_P2, correct_P2 > 0, len(pair) * runs, joint_confidence(runs)) if seen else None,
         tests=problem_tests(drawn_P2, correct_P2),  # whatever the rule
@@ -342,10 +340,7 @@ def _evidence_of_stopped_runs(
         "basis": basis,
         "net": Net(E, S, p, p, basis),
         "net_reason": None,
-        "false_positive_rate_that_explains": {
-            "E": tipping_rate(change.E, change.O, change.k),
-            "S": tipping_rate(change.S, change.O, change.k),
-        },
+        "false_positive_rate_that_explains": _tipping_rates(change),
         # a record that stopped reached its problem: at k, the classes are those of the whole budget
         "gain_power": gain_power(
             np.full_like(pair.drawn_PR, change.k), reached_P2, len(pair) * runs, joint_confidence(runs), counted=False
@@ -401,6 +396,15 @@ def _without_tests(reason: str, retest_result: Retest | None, no_retest: str | N
         successes_needed=None,
         gain_power=None,
     )
+
+
+def _tipping_rates(change: SupportChange) -> dict[str, float]:
+    """False-positive rates that would explain E, S, and both of them."""
+    return {
+        "E": tipping_rate(change.E, change.O, change.k),
+        "S": tipping_rate(change.S, change.O, change.k),
+        "both": shared_tipping_rate(change.E, change.S, change.O, change.k),
+    }
 
 
 def _problem_ids(problem_P: Text, rows: Integer) -> tuple[str, ...]:

@@ -10,19 +10,14 @@ from offleash.comparing.evidence import ALL_SAMPLES, GREEDY, Evidence, samples_t
 from offleash.comparing.headline import headline
 from offleash.comparing.question import RunsAre
 from offleash.data.tally import Per
-from offleash.stats.change import METRICS
-from offleash.stats.support_classes import Rule, ratio
+from offleash.stats.change import SupportChange
+from offleash.stats.intervals import Interval
+from offleash.stats.support_classes import Rule
 
 
-def chance_rates(comparison: Comparison) -> dict[str, float]:
-    """The rates that resampling an unchanged model would show, from the exchange null; empty where there is none."""
-    at_k = comparison.evidence.at_k
-    if at_k is None or comparison.tally.per is not Per.PROBLEM:
-        return {}  # other rules need several successes, so an exchange also moves problems out of reach of both runs
-    changed, either = at_k.changed, at_k.either
-    values = {
-        name: float(ratio(name, either - 2 * changed, changed, changed, len(comparison.tally))) for name in METRICS
-    }
+def redraw_rates(change: SupportChange) -> dict[str, float]:
+    """The rates that an unchanged model drawn twice would show; empty where nothing is random."""
+    values = {} if change.redraw is None else change.redraw.value
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
@@ -160,7 +155,7 @@ def result_warnings(comparison: Comparison) -> list[str]:
             ("unread", "they count as not correct; --unread drop shows the table without them"),
             (
                 "failed",
-                "they count as not correct; --json has the table with all of them wrong and with all correct",
+                "they count as not correct; --json has what each number could be",
             ),
             ("truncated", "they were cut at the token limit"),
         ):
@@ -174,9 +169,10 @@ def result_warnings(comparison: Comparison) -> list[str]:
             out.append(f"{some} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
     # undecided samples are worth a warning only if they could change the table
-    if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
-        low, high = (_table(bound) for bound in comparison.undecided)
-        out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
+    bounds = comparison.undecided
+    if bounds is not None and any(_count(ends.low) != _count(ends.high) for ends in bounds.values()):
+        ranges = ", ".join(_range(name, bounds[name]) for name in ("P", "E", "S", "O", "SRR"))
+        out.append(f"Undecided samples matter. If they were decided, in whatever way: {ranges}.")
     power = comparison.evidence.gain_power
     if power is not None and power.problems and power.candidates < CEILING * power.problems:
         possible = f"at most {power.candidates:,}" if power.candidates else "none"
@@ -252,9 +248,10 @@ def _sample_value(comparison: Comparison) -> str:
     return ""
 
 
-def _table(change: object) -> str:
-    """P, E, S and O on one line, for a sentence that compares two tables."""
-    return " ".join(f"{name} {_count(getattr(change, name))}" for name in ("P", "E", "S", "O"))
+def _range(name: str, ends: Interval) -> str:
+    """What a number could be, from the least to the most."""
+    low, high = (_count(end) if name in "PESO" else f"{end:.3f}" for end in (ends.low, ends.high))
+    return f"{name} {low}" if low == high else f"{name} {low} to {high}"
 
 
 def _unit(comparison: Comparison, number: float) -> str:

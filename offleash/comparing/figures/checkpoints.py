@@ -11,7 +11,7 @@ from offleash.comparing.checkpoints import SeveralRuns
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.question import RunsAre
-from offleash.comparing.sentences import runs_are_text
+from offleash.comparing.sentences import redraw_rates, runs_are_text
 from offleash.data.tally import Per
 from offleash.render.figure import (
     METRIC_DASHES,
@@ -170,7 +170,10 @@ def _caption_and_alt(subject: FigureInput, several: SeveralRuns, kinds: list[str
     mislead = "All points share the same problems and the same base, so their errors are correlated."
     values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
-    caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {runs_are_text(several)} {basis(steps[-1])}"
+    same = [rates["SRR"] for comparison in steps if "SRR" in (rates := redraw_rates(comparison.change))]
+    chance = f" An unchanged model drawn twice would show SRR {share(min(same))} to {share(max(same))}." if same else ""
+    read_text = f"{read}. Bars are 95% intervals.{union_text}{chance}"
+    caption = f"{read_text} {mislead} {runs_are_text(several)} {basis(steps[-1])}"
     return caption, f"{len(steps)} {several.value.value} compared with {before}. {ratios_text}."
 
 

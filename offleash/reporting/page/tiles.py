@@ -7,7 +7,7 @@ import numpy as np
 from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
-from offleash.comparing.sentences import chance_rates
+from offleash.comparing.sentences import redraw_rates
 from offleash.render.figure import CLASS_NAMES
 from offleash.render.json import count
 from offleash.render.numbers import whole
@@ -79,7 +79,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
 
 def rates(comparison: Comparison) -> list[RateTile]:
     """SRR, NDR, SDS and NSCR."""
-    chance_by_metric = chance_rates(comparison)
+    chance_by_metric = redraw_rates(comparison.change)
     return [_rate(comparison, name, chance_by_metric.get(name)) for name in METRICS]
 
 
