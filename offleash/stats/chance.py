@@ -247,7 +247,7 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     if float(effective(np.maximum(value_P3[:, 1], 0.0))) < MIN_EFFECTIVE_PROBLEMS:
         net = NO_INTERVAL
     # (1-a)(b-a) is at least -1/4 and at most 1 for every target; pseudo-problems would let an interval pass these ends
-    over = clipped(over, -len(pair) / 4, float(len(pair)))
+    over = clipped(over, min(-len(pair) / 4, float(gain)), float(len(pair)))
     seen = float(before_P.sum())
     observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
     expected_redraw = float(new_P.sum())

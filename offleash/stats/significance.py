@@ -415,7 +415,7 @@ def shared_tipping_rate(E: float, S: float, neither: float, k: int) -> float:
 
     Example:
         >>> round(shared_tipping_rate(5, 5, 90, 256), 6)
-        0.000211
+        0.000212
     """
     total = E + S + neither
     if E + S <= 0 or k <= 0 or total < 2 * (E + S):
@@ -478,7 +478,7 @@ def undecided_bounds(tally: Tally, k: int) -> dict[str, Interval]:
         "E": ends(((1 - a_high) * b_low).sum(), ((1 - a_low) * b_high).sum()),
         "S": ends((a_low * (1 - b_high)).sum(), (a_high * (1 - b_low)).sum()),
         "O": ends(((1 - a_high) * (1 - b_high)).sum(), ((1 - a_low) * (1 - b_low)).sum()),
-        "SRR": ends(-_largest_mean(-b_low, a_low, a_high), _largest_mean(b_high, a_low, a_high)),
+        "SRR": ends(0.0 - _largest_mean(-b_low, a_low, a_high), _largest_mean(b_high, a_low, a_high)),
         "NDR": ends(1 - _largest_mean(a_high, b_low, b_high), 1 + _largest_mean(-a_low, b_low, b_high)),
         "NSCR": ends(_net_rate(a_high, b_low), _net_rate(a_low, b_high)),
     }
