@@ -16,16 +16,10 @@ from offleash.data.tally import UNKNOWN, Answers, Float, Integer, Per, Tally
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.stats.diversity import chao1, distinct_rarefied, entropy_chao_wang_jost, entropy_plugin, unseen_mass
-from offleash.stats.entropy import entropy_at_equal_n
-from offleash.stats.intervals import (
-    MIN_EFFECTIVE_PROBLEMS,
-    REPLICATES,
-    Interval,
-    percentile_intervals,
-    replicate_sums,
-    strata,
-)
+from offleash.stats.entropy import Widened, entropy_at_equal_n, means
+from offleash.stats.intervals import REPLICATES, Interval
 from offleash.stats.pass_at_k import majority_at_k, max_at_k
+from offleash.stats.support_classes import AFTER
 
 
 def answers(
@@ -120,7 +114,7 @@ class RunDiversity:
     entropy_with_unread: float  # plug-in, unread as one class: as in arXiv:2507.14843
     entropy: float  # plug-in of the readable answers, each problem rarefied to as many as both runs have of it
     entropy_absolute: float  # Chao-Wang-Jost: what all possible samples would show
-    entropy_correct: float  # of the correct answers alone
+    entropy_correct: float  # plug-in of the correct answers alone, each problem rarefied to as many as both runs have
     distinct: float  # answers in n samples, of problems that have as many readable ones in both runs
     distinct_all: float  # Chao1: at least so many exist
     unseen_mass: float  # Good-Turing: chance that the next sample has a new answer
@@ -136,6 +130,7 @@ class Diversity:
     n: int  # readable answers that half of the problems have in both runs
     votes: int
     problems: int  # with two or more readable answers in both runs
+    problems_correct: int  # with two or more correct answers in both runs
     entropy_difference: float
     entropy_difference_interval: Interval
     before: RunDiversity
@@ -156,34 +151,45 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
         runs have of it; a problem with fewer than two in either run does not enter.
     """
     entropy_PR, min_answers_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
+    correct_PR, _ = entropy_at_equal_n([_readable(run, run.correct_A) for run in answers_R], len(tally))
+    both_correct_P = np.asarray(~np.isnan(correct_PR).any(axis=1))
     n = int(max(1, np.median(min_answers_P)))
     votes = min(MAJORITY_SAMPLES, tally.head)
     known_P = np.asarray(~np.isnan(entropy_PR).any(axis=1))
     before, after = (
-        _run_diversity(run, tally, r, n, votes, min_answers_P >= n, _mean(entropy_PR[known_P, r]))
+        _run_diversity(
+            run,
+            tally,
+            r,
+            n,
+            votes,
+            min_answers_P >= n,
+            entropy=_mean(entropy_PR[known_P, r]),
+            entropy_correct=_mean(correct_PR[both_correct_P, r]),
+        )
         for r, run in enumerate(answers_R)
     )
-    difference_P = np.where(known_P, entropy_PR[:, 1] - entropy_PR[:, 0], 0.0)
-    value_P2 = np.stack([difference_P, known_P.astype(np.float64)], axis=1)
-    log_2 = np.log(2)  # pseudo-problems that gain or lose one even answer, lest equal runs get an interval of no width
-    pseudo_22 = np.array([[log_2, 1.0], [-log_2, 1.0]])
-    sums_B2 = replicate_sums(value_P2, pseudo_22, strata(tally.benchmark_P), replicates, seed)
-    mean = float(difference_P.sum() / known_P.sum()) if known_P.any() else float("nan")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        interval = percentile_intervals((sums_B2[:, 0] / sums_B2[:, 1])[:, None], np.array([mean]))[0]
-    if known_P.sum() < MIN_EFFECTIVE_PROBLEMS:  # so few problems cannot show their own spread
-        interval = Interval(np.nan, np.nan)
-    return Diversity(n, votes, int(known_P.sum()), mean, interval, before, after)
+    # the procedure of `offleash entropy`, over problems: one difference has one interval, wherever it is printed
+    whole = means(entropy_PR, np.full(len(tally), ""), Widened(float(np.log(2))), replicates, seed)
+    difference, interval = float(whole.difference_R[AFTER]), whole.difference_interval_R[AFTER]
+    return Diversity(n, votes, int(known_P.sum()), int(both_correct_P.sum()), difference, interval, before, after)
 
 
-def _readable(run: Answers) -> tuple[Integer, Integer]:
-    """Counts of the readable answers, and their problems."""
-    seen = run.answer_A >= 0
+def _readable(run: Answers, among_A: NDArray[np.bool_] | None = None) -> tuple[Integer, Integer]:
+    """Counts of the readable answers, or of those among some, and their problems."""
+    seen = run.answer_A >= 0 if among_A is None else (run.answer_A >= 0) & among_A
     return run.count_A[seen], run.problem_A[seen]
 
 
 def _run_diversity(
-    run: Answers, tally: Tally, r: int, n: int, votes: int, enough_P: NDArray[np.bool_], entropy: float
+    run: Answers,
+    tally: Tally,
+    r: int,
+    n: int,
+    votes: int,
+    enough_P: NDArray[np.bool_],
+    entropy: float,
+    entropy_correct: float,
 ) -> RunDiversity:
     """The statistics of one run's answers.
 
@@ -195,9 +201,10 @@ def _run_diversity(
         votes: samples of a majority vote.
         enough_P: problems that have n readable answers in both runs.
         entropy: at equal numbers of answers, which takes both runs to compute.
+        entropy_correct: the same of the correct answers alone.
     """
     problems, seen = len(tally), run.answer_A >= 0
-    (count, problem), right = _readable(run), run.correct_A & seen
+    count, problem = _readable(run)
     draws = int(np.clip(DRAWS // max(problems, 1), 16, 128))
     ballots = (run.count_A, run.correct_A, run.problem_A, problems)
     vote = majority_at_k(*ballots, votes, votes_A=seen, effort=1e4, draws=draws)
@@ -206,7 +213,7 @@ def _run_diversity(
         entropy_with_unread=_mean(entropy_plugin(run.count_A, run.problem_A, problems)),
         entropy=entropy,
         entropy_absolute=_mean(entropy_chao_wang_jost(count, problem, problems)),
-        entropy_correct=_mean(entropy_plugin(run.count_A[right], run.problem_A[right], problems)),
+        entropy_correct=entropy_correct,
         distinct=_mean(distinct_rarefied(count, problem, problems, n)[enough_P]),
         distinct_all=_mean(chao1(count, problem, problems)),
         unseen_mass=_mean(unseen_mass(count, problem, problems)),

@@ -15,7 +15,7 @@ from offleash.comparing.align import is_greedy, same_decoding
 from offleash.comparing.answers import Diversity, MaxAtK, answers, diversity, graded, tally_of_answers
 from offleash.comparing.evidence import Evidence, evidence
 from offleash.comparing.guessing import Guessing, guessing
-from offleash.comparing.per_benchmark import BenchmarkChange, CellsFunction, Macro, by_benchmark, macro_mean
+from offleash.comparing.per_benchmark import BenchmarkChange, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
 from offleash.comparing.tally import AlignedTally, tally, verdict_table
 from offleash.data.run import Run
@@ -36,6 +36,7 @@ from offleash.stats.curves import (
     equivalent_budgets,
 )
 from offleash.stats.forecast import Forecast, forecast
+from offleash.stats.intervals import Interval
 from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.stats.portfolio import Portfolio, portfolio
 from offleash.stats.significance import undecided_bounds
@@ -66,9 +67,8 @@ class Comparison:
     answers: list[Answers] | None  # how often each answer was given, per run; None where a run keeps none
     benchmarks: tuple[BenchmarkChange, ...]
     macro: Macro | None
-    undecided: (
-        tuple[SupportChange, SupportChange] | None
-    )  # the change if all undecided samples were wrong, and if all were correct
+    undecided: dict[str, Interval] | None  # what P, E, S, O and the rates could be; None where all is decided
+    undecided_reason: str | None  # why there is none
     notes: tuple[Note, ...]
     _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -166,14 +166,17 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
     pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
     # one pass over dense budgets serves the table at k, the curves, the crossing and the equivalent budgets
     k, most = counted.tally.head, common_budget(pair)
-    sums = thinned_cells(pair, np.union1d(dense_budgets(most), [k])).sums(question.replicates, question.seed)
-    cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta)
+    # of greedy decoding a second draw would show the same, so there is no redraw value
+    greedy = is_greedy(before) or is_greedy(after)
+    every_k = thinned_cells(pair, np.union1d(dense_budgets(most), [k]), redraw=not greedy)
+    sums = every_k.sums(question.replicates, question.seed)
+    cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta, redraw=not greedy)
     if question.rule is Rule.SEEN:
         change = change_at(sums, int(sums.index_of(k)[0]), pair)
     else:
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
     answers_R = answers([before, after], counted, tables)
-    shown = budgets(most)
+    shown, decided = budgets(most), _nothing_undecided(pair, question, k)
     return Comparison(
         before=before,
         after=after,
@@ -189,16 +192,17 @@ def compare(before: Run, after: Run, question: Question | None = None) -> Compar
             question.zeta,
             question.replicates,
             question.seed,
-            greedy=is_greedy(before) or is_greedy(after),
+            greedy=greedy,
         ),
         crossing=crossing(sums),
         equivalent=equivalent_budgets(sums, shown),
         portfolio=_portfolio(pair, k, question.seed),
-        guessing=guessing(pair, answers_R, counted, question),
+        guessing=guessing(pair, answers_R, counted, question, redraw=not greedy),
         answers=answers_R,
         benchmarks=by_benchmark(pair, change, cells, question.replicates, question.seed),
         macro=macro_mean(pair, cells, question.replicates, question.seed),
-        undecided=_undecided_bounds(pair, cells, question),
+        undecided=None if decided else undecided_bounds(pair, k),
+        undecided_reason=decided,
         notes=differing
         + _notes_of(before)
         + _notes_of(after)
@@ -246,19 +250,17 @@ def _forecasts(pair: Tally) -> dict[str, Forecast]:
     }
 
 
-def _undecided_bounds(
-    pair: Tally, cells: CellsFunction, question: Question
-) -> tuple[SupportChange, SupportChange] | None:
-    """The table with every undecided sample wrong, and every one right; None when there are none."""
-    if pair.per is not Per.PROBLEM or question.rule is not Rule.SEEN:
-        return None
+def _nothing_undecided(pair: Tally, question: Question, k: int) -> str | None:
+    """Why there is nothing to say of undecided samples; None where there is."""
     if not (pair.failed_PR.any() or pair.unverified_PR.any()):
-        return None
-    wrong, right = (
-        change_at(cells(bound).sums(question.replicates, question.seed), 0, bound, question.rule)
-        for bound in undecided_bounds(pair)
-    )
-    return wrong, right
+        return "no sample is undecided (failed or unverified)"
+    if pair.per is not Per.PROBLEM:
+        return "which answer an undecided sample gave is not known; use --per problem"
+    if question.rule is not Rule.SEEN:
+        return "bounds over undecided samples are defined for the rule 'seen'"
+    if ((pair.until_R > 0) & (pair.budget_R > k)).any():
+        return "where a run stopped depends on its undecided samples, so at less than its budget there are no bounds"
+    return None
 
 
 def _without_unread(run: Run, notes: list[Note]) -> Run:

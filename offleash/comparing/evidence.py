@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from offleash.data.tally import Per, Tally
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.chance import ExchangeNull, Retest, exchange_null, mcnemar, retest
-from offleash.stats.change import SupportChange
+from offleash.stats.change import SupportChange, count_thresholds
 from offleash.stats.intervals import REPLICATES
 from offleash.stats.significance import (
     Confirmation,
@@ -24,11 +24,12 @@ from offleash.stats.significance import (
     lists,
     loss_p_stopped,
     losses_at_least,
+    shared_tipping_rate,
     smallest_certain_loss,
     strength,
     tipping_rate,
 )
-from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, above, confident, epsilon
+from offleash.stats.support_classes import AFTER, BEFORE, ZETA, Rule
 
 Flags = NDArray[np.bool_]
 
@@ -59,9 +60,9 @@ class Evidence:
     retest: Retest | None  # SRR and gain, corrected for what a second draw of the run before would show
     retest_reason: str | None  # why there is none
     confirmation: dict[str, Confirmation]  # by class: how many show in both halves of the samples, over all splits
-    false_positive_rate_that_explains: dict[
-        str, float
-    ]  # by class: the verifier's false-positive rate that alone would explain it
+    # the verifier's false-positive rate that alone would explain E (in the run after only), S (in the run before only),
+    # and both together (the same rate in both runs)
+    false_positive_rate_that_explains: dict[str, float]
     smallest_certain_loss: int | None  # successes against none from which a single loss is significant
     bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
 
@@ -132,10 +133,7 @@ def evidence(
         retest=retest_result,
         retest_reason=no_retest,
         confirmation=confirmation(drawn_P2, correct_P2),
-        false_positive_rate_that_explains={
-            "E": tipping_rate(change.E, change.O, k),
-            "S": tipping_rate(change.S, change.O, k),
-        },
+        false_positive_rate_that_explains=_tipping_rates(change),
         smallest_certain_loss=smallest_certain_loss(k, len(pair)),
     )
 
@@ -149,12 +147,10 @@ def _thresholds(rule: Rule, k: int, tau: float, zeta: float) -> tuple[int, int, 
         return 1, 0, None
     if rule is Rule.POSTERIOR:
         return 1, 0, "the posterior rule pools all problems, so it has no exchange null"
-    every = np.arange(k + 1)
-    state = above(k, every, tau) if rule is Rule.ABOVE else confident(k, every, float(epsilon(k, zeta)), zeta)
-    inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
-    if not inside.size or not outside.size:
+    least, most = count_thresholds(rule, k, tau, zeta)
+    if least > k or most < 0:
         return 1, 0, f"with k = {k} no number of successes decides whether a problem is reached"
-    return int(inside[0]), int(outside[-1]), None
+    return least, most, None
 
 
 def _gains_and_losses(inside_P2: Flags, outside_P2: Flags) -> tuple[int, int]:
@@ -179,10 +175,7 @@ def _evidence_of_stopped_runs(
         "S": S,
         "basis": f"samples up to success {int(pair.until_R.max())} of each problem",
         "mcnemar_p": mcnemar(E, S),
-        "false_positive_rate_that_explains": {
-            "E": tipping_rate(change.E, change.O, change.k),
-            "S": tipping_rate(change.S, change.O, change.k),
-        },
+        "false_positive_rate_that_explains": _tipping_rates(change),
     }
     # with a smaller k the records hold successes beyond it, and the test is about the whole record
     if (pair.budget_R == change.k).all():
@@ -227,6 +220,15 @@ def _without_tests(reason: str, retest_result: Retest | None, no_retest: str | N
         false_positive_rate_that_explains={},
         smallest_certain_loss=None,
     )
+
+
+def _tipping_rates(change: SupportChange) -> dict[str, float]:
+    """False-positive rates that would explain E, S, and both of them."""
+    return {
+        "E": tipping_rate(change.E, change.O, change.k),
+        "S": tipping_rate(change.S, change.O, change.k),
+        "both": shared_tipping_rate(change.E, change.S, change.O, change.k),
+    }
 
 
 def _problem_ids(pair: Tally, rows: Integer) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Guess-support: problems that a run solves no more often than a blind guess would, and the table without them.
 
-Floors come with the problems or from --guess, else from each run's wrong answers to other problems.
+Floors come with the problems or from --guess, else from each run's wrong answers to other problems. A rate near its
+floor is above it in one draw and not in the next, so the table without guess-support has its redraw value beside it.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +13,9 @@ from offleash.comparing.tally import AlignedTally
 from offleash.data.tally import Answers, Float, Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test
-from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, Rule, rule_cells
+from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test, least_above_floor
+from offleash.stats.redraw import redraw_above
+from offleash.stats.support_classes import AFTER, BEFORE, Rule, reach_cells, reach_PRK
 
 if TYPE_CHECKING:
     from offleash.comparing.question import Question
@@ -31,11 +33,13 @@ class Guessing:
     tested: dict[str, int]  # problems with a floor above 0
     median_floor: dict[str, float]  # median floor of those
     problems: dict[str, tuple[str, ...]]  # guess-support: reached, but no more often than the floor explains
-    without: SupportChange | None  # the table with guess-support counted as not reached
+    without: SupportChange | None  # the table with guess-support counted as not reached, with its redraw value
     by_rank: dict[str, int] | None = None  # guess-support by rank among other problems; None with given floors
 
 
-def guessing(pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally, question: "Question") -> Guessing:
+def guessing(
+    pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally, question: "Question", redraw: bool = True
+) -> Guessing:
     """Test what was reached against given floors, or against floors from other problems' wrong answers.
 
     Args:
@@ -43,6 +47,7 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally
         answers_R: the answers of each run; None where a run keeps none.
         aligned: the aligned problems, whose gold answers the estimated floors need.
         question: its guess rate, if any, goes before the floors of the problems.
+        redraw: also compute the table that two draws of one model would show.
 
     Returns:
         The guess-support of both runs; with `floor` None and a reason where nothing can be tested.
@@ -53,11 +58,12 @@ def guessing(pair: Tally, answers_R: list[Answers] | None, aligned: AlignedTally
         return _not_tested("the successes of a run that stopped early are not binomial, so they cannot be tested")
     stated_floor_P = _given_floors(pair, question.guess)
     if (stated_floor_P > 0).any():
-        return _test_against(pair, "given", np.stack([stated_floor_P, stated_floor_P], axis=1), question)
+        return _test_against(pair, "given", np.stack([stated_floor_P, stated_floor_P], axis=1), question, redraw)
     if answers_R is None:
         return _not_tested("no guess floor is given (--guess RATE), and there are no answers to estimate one from")
     floors = _problem_blind_floors(answers_R, aligned)
-    tested = _test_against(pair, "problem-blind", np.stack([floor.floor_P for floor in floors], axis=1), question)
+    floor_PR = np.stack([floor.floor_P for floor in floors], axis=1)
+    tested = _test_against(pair, "problem-blind", floor_PR, question, redraw)
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
     return tested if tested.floor is None else replace(tested, by_rank=ranks)
 
@@ -93,13 +99,18 @@ def _problem_blind_floors(answers_R: list[Answers], aligned: AlignedTally) -> li
     ]
 
 
-def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question") -> Guessing:
+def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question", redraw: bool) -> Guessing:
     """Binomial tests of all samples drawn against the floors, and the table with guess-support as not reached."""
     # all samples are tested, not the first k: few samples cannot distinguish a floor of 1 in 1,000 from solving
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
     guessable_PR = guess_support(p_PR, pair.correct_PR > 0)
-    above_floor_PR = np.where((pair.head_PR > 0) & ~guessable_PR, IN, OUT).astype(np.int8)
-    sums = rule_cells(pair, above_floor_PR, pair.head).sums(question.replicates, question.seed)
+    k_K = np.array([pair.head])
+    above_floor_PRK = reach_PRK(pair, k_K) * ~guessable_PR[:, :, None]
+    redraw_3K = None
+    if redraw:
+        least_PR = least_above_floor(pair.drawn_PR, floor_PR)
+        redraw_3K = redraw_above(pair.drawn_PR, pair.correct_PR, least_PR, pair.head)[:, None]
+    sums = reach_cells(pair, k_K, above_floor_PRK, redraw_3K).sums(question.replicates, question.seed)
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}
     if not any(tested.values()):

@@ -21,7 +21,7 @@ from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.curves import Curve
 from offleash.stats.pass_at_k import cover_at
 from offleash.stats.portfolio import Portfolio
-from offleash.stats.support_classes import epsilon
+from offleash.stats.support_classes import Rule, epsilon
 
 COVER_RATES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)  # success rates tau of Cover@tau, from "ever" to "almost always"
 SIDES = {"before": 0, "after": 1}  # columns of a tally
@@ -54,7 +54,7 @@ def comparison_json(comparison: Comparison, entropy: Mapping[str, object]) -> Js
             "entropy": entropy,
             "max_at_k": _max_at_k(comparison),
             "sensitivity": _sensitivity(comparison),
-            "epsilon": {name: epsilon(_least_samples(tally, r)) for name, r in SIDES.items()},
+            "epsilon": epsilon(comparison.change.k),
             "runs": {name: _run(run, tally, SIDES[name]) for name, run in runs.items()},
             "benchmarks": {part.name or "all": _benchmark(part) for part in comparison.benchmarks},
             "macro": _macro(comparison.macro),
@@ -70,6 +70,10 @@ def support_section(change: SupportChange) -> Json:
     reasons = {name: why for name in METRICS if (why := change.reason(name))}
     if cells["O"] is None:
         reasons["O"] = f"per {change.per.value}, what neither run reached cannot be observed"
+    same = change.redraw
+    if same is None:
+        exact = change.rule is Rule.CERTIFIED
+        reasons["redraw"] = "certificates have no sampling noise" if exact else "greedy decoding has no sampling noise"
     section: Json = encode(
         {
             **cells,
@@ -79,6 +83,7 @@ def support_section(change: SupportChange) -> Json:
             "per": change.per,
             "k": change.k,
             "interval": {name: change.interval[name] for name in METRICS},
+            "redraw": None if same is None else {"P": same.P, "E": same.E, "S": same.S, **same.value},
             "reasons": reasons,
         }
     )
@@ -111,11 +116,14 @@ def _by_k(k_K: np.ndarray, *columns_K: Iterable[float]) -> Json:
 
 def _curve(curve: Curve) -> Json:
     """A curve with its pointwise intervals and its simultaneous band."""
-    return {
+    section: Json = {
         "value": _by_k(curve.k_K, curve.value_K),
         "interval": _by_k(curve.k_K, curve.low_K, curve.high_K),
         "band": _by_k(curve.k_K, curve.band_low_K, curve.band_high_K),
     }
+    if curve.name in METRICS:
+        section["redraw"] = None if curve.redraw_K is None else _by_k(curve.k_K, curve.redraw_K)
+    return section
 
 
 def _pass_at_k(comparison: Comparison) -> Json:
@@ -156,11 +164,6 @@ def _max_at_k(comparison: Comparison) -> Json:
         return {"reason": "the runs have no graded scores (strictly between 0 and 1)"}
     k_K = comparison.curves["before"].k_K
     return {"before": _by_k(k_K, graded.before_K), "after": _by_k(k_K, graded.after_K)}
-
-
-def _least_samples(tally: Tally, r: int) -> int:
-    """Samples that every problem of a run has; a record that stopped early counts as its whole budget."""
-    return int(np.where(tally.stopped_PR[:, r], tally.budget_R[r], tally.drawn_PR[:, r]).min())
 
 
 # The runs, their benchmarks and their answers.
@@ -219,13 +222,26 @@ def _guessing(comparison: Comparison) -> Json:
 
 
 def _sensitivity(comparison: Comparison) -> Json:
-    """What wrong verdicts could explain, and the table under both extremes of the undecided samples."""
-    bounds = comparison.undecided
+    """What wrong verdicts could explain, and what each number could be if undecided samples were decided."""
+    rates: dict[str, float | None] = dict(comparison.evidence.false_positive_rate_that_explains)
+    verifiers = comparison.before.verifier, comparison.after.verifier
+    # what judged the counts or verdicts of a file is not recorded, so two such files may have different verifiers
+    recorded = all(name and not name.startswith("the file's own") for name in verifiers)
+    shared = verifiers[0] == verifiers[1] if recorded else None
+    reasons = {}
+    if comparison.undecided is None:
+        reasons["undecided"] = comparison.undecided_reason
+    if shared and rates:
+        # one verifier has its false positives in both runs: they give as many losses as gains, up to chance
+        rates |= dict.fromkeys(("E", "S"))
+        alone = "one verifier judged both runs, so its false positives cannot be in one of them alone"
+        reasons |= dict.fromkeys(("E", "S"), alone)
     return {
-        "false_positive_rate_that_explains": comparison.evidence.false_positive_rate_that_explains,
-        "reason": None if bounds else "no sample is undecided (failed or unverified), or the rule is not 'seen'",
-        "undecided_all_wrong": None if bounds is None else support_section(bounds[0]),
-        "undecided_all_right": None if bounds is None else support_section(bounds[1]),
+        "false_positive_rate_that_explains": rates,
+        "verifier_is_shared": shared,
+        "even_split_p": comparison.evidence.mcnemar_p if rates else None,
+        "undecided": comparison.undecided,
+        "reasons": reasons,
     }
 
 
@@ -320,7 +336,7 @@ def _ends_in_range(low: float, high: float) -> list[float | None]:
 
 
 _NULL_FIELDS = ("expected_E", "expected_S", "p_E", "p_S", "mid_p_E", "mid_p_S")
-_RETEST_FIELDS = ("SRR", "gain", "observed_SRR", "redraw_SRR", "redraw")
+_RETEST_FIELDS = ("net_ratio", "gain", "observed_SRR", "redraw_SRR", "redraw")
 
 
 def _chance(comparison: Comparison) -> Json:
@@ -347,13 +363,13 @@ def _chance(comparison: Comparison) -> Json:
 
 
 def _retest(retest: Retest | None) -> Json:
-    """SRR and gain, corrected for a redraw of the run before."""
+    """Net ratio and gain against a redraw of the run before."""
     if retest is None:  # every key is there, also where nothing is known
-        return dict.fromkeys(("SRR", "gain", "k", "observed_SRR", "redraw_SRR", "redraw", "interval"))
+        return dict.fromkeys((*_RETEST_FIELDS, "k", "interval"))
     return {
         **{name: getattr(retest, name) for name in _RETEST_FIELDS},
         "k": retest.k,
-        "interval": {"SRR": retest.SRR_interval, "gain": retest.gain_interval},
+        "interval": {"net_ratio": retest.net_ratio_interval, "gain": retest.gain_interval},
     }
 
 

@@ -9,21 +9,14 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import GREEDY
 from offleash.data.tally import Per
 from offleash.render.numbers import counted, share, short_name
-from offleash.stats.change import METRICS
+from offleash.stats.change import SupportChange
 from offleash.stats.intervals import Interval
-from offleash.stats.support_classes import Rule, ratio
+from offleash.stats.support_classes import Rule
 
 
-def chance_rates(comparison: Comparison) -> dict[str, float]:
-    """The rates that resampling an unchanged model would show, from the exchange null; empty where there is none."""
-    null = comparison.evidence.null
-    if null is None or comparison.tally.per is not Per.PROBLEM or comparison.change.rule is not Rule.SEEN:
-        return {}  # other rules need several successes, so an exchange also moves problems out of reach of both runs
-    E, S = null.expected_E, null.expected_S
-    either = int(
-        (comparison.tally.head_PR >= 1).any(axis=1).sum()
-    )  # exchange moves successes between the runs, so one of the two still reaches it
-    values = {name: float(ratio(name, either - E - S, E, S, len(comparison.tally))) for name in METRICS}
+def redraw_rates(change: SupportChange) -> dict[str, float]:
+    """The rates that an unchanged model drawn twice would show; empty where nothing is random."""
+    values = {} if change.redraw is None else change.redraw.value
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
@@ -94,7 +87,7 @@ def result_warnings(comparison: Comparison) -> list[str]:
             ("unread", "they count as not correct; --unread drop shows the table without them"),
             (
                 "failed",
-                "they count as not correct; --json has the table with all of them wrong and with all correct",
+                "they count as not correct; --json has what each number could be",
             ),
             ("truncated", "they were cut at the token limit"),
         ):
@@ -108,9 +101,10 @@ def result_warnings(comparison: Comparison) -> list[str]:
             out.append(f"{some} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
     # undecided samples are worth a warning only if they could change the table
-    if comparison.undecided is not None and _table(comparison.undecided[0]) != _table(comparison.undecided[1]):
-        low, high = (_table(bound) for bound in comparison.undecided)
-        out.append(f"Undecided samples matter: {low} if all of them are wrong, {high} if all are correct.")
+    bounds = comparison.undecided
+    if bounds is not None and any(_count(ends.low) != _count(ends.high) for ends in bounds.values()):
+        ranges = ", ".join(_range(name, bounds[name]) for name in ("P", "E", "S", "O", "SRR"))
+        out.append(f"Undecided samples matter. If they were decided, in whatever way: {ranges}.")
     if change.undetermined:
         some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
@@ -145,15 +139,14 @@ def _counts(comparison: Comparison) -> str:
 def _significance(comparison: Comparison) -> str:
     """How many losses and gains are beyond chance, beside what resampling an unchanged model would show.
 
-    Per answer there is no test, and the retest-corrected SRR takes its place.
+    Per answer there is no test, and the SRR of an unchanged model takes its place.
     """
     evidence = comparison.evidence
     if evidence.losses_at_least is None:
-        retest = evidence.retest
-        if retest is None or comparison.tally.per is Per.PROBLEM:
+        change, same = comparison.change, redraw_rates(comparison.change).get("SRR")
+        if same is None or comparison.tally.per is Per.PROBLEM or not isfinite(change.value["SRR"]):
             return ""
-        redraw = f"Corrected for what a redraw of {comparison.before.name} would lose"
-        return f"{redraw}, {comparison.after.name} keeps {retest.SRR:.1%} (k = {retest.k})."
+        return f"Its SRR is {change.value['SRR']:.3f}; an unchanged model drawn twice would show {same:.3f}."
     lost, gained = evidence.losses_at_least, evidence.gains_at_least
     if _nothing_reached(comparison) and not lost and not gained:
         return ""
@@ -202,9 +195,10 @@ def _sample_value(comparison: Comparison) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
-def _table(change: object) -> str:
-    """P, E, S and O on one line, for a sentence that compares two tables."""
-    return " ".join(f"{name} {_count(getattr(change, name))}" for name in ("P", "E", "S", "O"))
+def _range(name: str, ends: Interval) -> str:
+    """What a number could be, from the least to the most."""
+    low, high = (_count(end) if name in "PESO" else f"{end:.3f}" for end in (ends.low, ends.high))
+    return f"{name} {low}" if low == high else f"{name} {low} to {high}"
 
 
 def _unit(comparison: Comparison, number: float) -> str:
@@ -262,7 +256,7 @@ def _p(value: float) -> str:
 # "a problem is reached when ..."
 REACHED = {
     Rule.SEEN: "at least one of the k samples is correct",
-    Rule.ABOVE: "the share of correct samples is above tau",
+    Rule.ABOVE: "the share of correct samples is at least tau",
     Rule.CONFIDENT: "the lower confidence bound of its success rate is above epsilon",
     Rule.POSTERIOR: "its success rate is above epsilon with high posterior probability",
     Rule.CERTIFIED: "its certificate proves it",
@@ -312,6 +306,8 @@ def between(value: float, interval: Interval) -> str:
     return f"{share(value)} [{share(interval.low)}, {share(interval.high)}]" if isfinite(value) else "undefined"
 
 
+# of the ratio that compares this pair with two draws of the run before
+NET_RATIO = "against two draws of the run before, k = {k:,}: net, so rates that rose hide losses"
 SPELT_OUT = {
     "SRR": "support retention rate",
     "NDR": "net discovery rate",

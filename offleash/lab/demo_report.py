@@ -118,8 +118,8 @@ def _halves(done: DemoRuns) -> str:
     if retest_result is None or not np.isfinite(retest_result.redraw_SRR):
         return ""
     return (
-        f" By chance alone, one half of the base's own samples keeps {retest_result.redraw_SRR:.0%} of what the other "
-        f"half reaches; RL keeps {retest_result.observed_SRR:.0%} (k = {retest_result.k:,})."
+        f" By chance alone, one half of the base's own samples shows {retest_result.redraw_SRR:.0%} of what the other "
+        f"half reaches; RL shows {retest_result.observed_SRR:.0%} (k = {retest_result.k:,})."
     )
 
 

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import MEANING, finding, input_warnings, result_warnings
+from offleash.comparing.sentences import MEANING, NET_RATIO, finding, input_warnings, redraw_rates, result_warnings
 from offleash.data.tables import Note
 from offleash.data.tally import Per
 from offleash.render.json import Json, encode
-from offleash.stats.change import METRICS
+from offleash.stats.change import METRICS, SupportChange
 
 if TYPE_CHECKING:
     from offleash.comparing.flips import Flips
@@ -118,13 +118,17 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
 
 
 def _cells(comparison: Comparison) -> Table:
-    """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
+    """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support.
+
+    A row with all cells of a table has its SRR, and beside it the SRR that an unchanged model drawn twice would have.
+    """
     change, null = comparison.change, comparison.evidence.null
-    table = Table(box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
-    for name in ("P kept", "E gained", "S lost", "O neither"):
-        table.add_column(name, justify="right")
-    table.add_row("observed", *(_count(getattr(change, name)) for name in "PESO"))
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, collapse_padding=True)
+    table.add_column("", no_wrap=True)
+    # two lines per head: the table fits into 80 columns with p-values and all
+    for name in ("P\nkept", "E\ngained", "S\nlost", "O\nneither", "SRR", "SRR of an\nunchanged\nmodel"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("observed", *_table_cells(change))
     evidence = comparison.evidence
     # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
@@ -134,28 +138,33 @@ def _cells(comparison: Comparison) -> Table:
         # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
         table.add_row("p (a rate rose / fell)", "", _p_text(null.p_E), _p_text(null.p_S), "")
     if comparison.guessing.without is not None:
-        table.add_row("without guess-support", *(_count(getattr(comparison.guessing.without, name)) for name in "PESO"))
+        table.add_row("without guess-support", *_table_cells(comparison.guessing.without))
     return table
 
 
+def _table_cells(change: SupportChange) -> list[str]:
+    """P, E, S, O, SRR, and the SRR of an unchanged model drawn twice."""
+    same = redraw_rates(change).get("SRR", float("nan"))
+    return [*(_count(getattr(change, name)) for name in "PESO"), _value(change.value["SRR"]), _value(same)]
+
+
 def _metrics(comparison: Comparison) -> Table:
-    """The rates with intervals; SRR also for the same model drawn twice, without which it cannot be judged."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("", "value", "95% interval", ""):
-        table.add_column(column, justify="right" if column == "value" else "left")
+    """The rates with intervals, beside those of an unchanged model drawn twice, without which they cannot be judged."""
+    table, same = Table(box=box.SIMPLE_HEAD), redraw_rates(comparison.change)
+    for column in ("", "value", "95% interval", "unchanged\nmodel", ""):
+        table.add_column(column, justify="right" if column in ("value", "unchanged\nmodel") else "left")
     for name in METRICS:
         value, interval = comparison.change.value[name], comparison.change.interval[name]
         if np.isnan(value):
-            table.add_row(name, "-", "", comparison.change.reason(name) or "")
+            table.add_row(name, "-", "", "", comparison.change.reason(name) or "")
         else:
-            table.add_row(name, f"{value:.3f}", f"[{interval.low:.3f}, {interval.high:.3f}]", MEANING[name])
-    # SRR is below 1 even for an unchanged model, so it is shown beside the SRR of a redraw and the ratio of both
+            ends, unchanged = f"[{interval.low:.3f}, {interval.high:.3f}]", _value(same.get(name, float("nan")))
+            table.add_row(name, f"{value:.3f}", ends, unchanged, MEANING[name])
     retest = comparison.evidence.retest
-    if retest is not None and np.isfinite(retest.SRR):
-        same = f"two draws of the same model, at k = {retest.k}; this pair has {retest.observed_SRR:.3f}"
-        table.add_row("SRR redraw", _value(retest.redraw_SRR), "", same)
-        ends = f"[{retest.SRR_interval.low:.3f}, {retest.SRR_interval.high:.3f}]"
-        table.add_row("SRR retest", _value(retest.SRR), ends, "ratio of the two: 1 for an unchanged model")
+    if retest is not None and np.isfinite(retest.net_ratio):
+        low, high = retest.net_ratio_interval.low, retest.net_ratio_interval.high
+        ends = "" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
+        table.add_row("net ratio", _value(retest.net_ratio), ends, "1.000", NET_RATIO.format(k=retest.k))
     return table
 
 
@@ -180,8 +189,8 @@ def _pass(comparison: Comparison) -> Table:
 
 def _benchmarks(comparison: Comparison) -> Table:
     """One line per benchmark, by name; the mean, where each weighs the same, below."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "NDR", "NSCR", "95% interval"):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "NSCR", "95% interval"):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
@@ -191,16 +200,17 @@ def _benchmarks(comparison: Comparison) -> Table:
         table.add_row(
             _plain(part.name) or "(unnamed)",
             str(part.problems),
-            *(_count(getattr(change, name)) for name in "PESO"),
-            *(_value(change.value[name]) for name in ("SRR", "NDR", "NSCR")),
+            *_table_cells(change),
+            *(_value(change.value[name]) for name in ("NDR", "NSCR")),
             f"[{_value(ends.low)}, {_value(ends.high)}]",
         )
     if len(comparison.benchmarks) > MOST:
         table.add_row(f"and {len(comparison.benchmarks) - MOST} more (--json)")
     if comparison.macro is not None:
-        ends = comparison.macro.interval["NSCR"]
-        values = [_value(comparison.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
-        table.add_row("mean of benchmarks", "", "", "", "", "", *values, f"[{_value(ends.low)}, {_value(ends.high)}]")
+        macro, ends = comparison.macro, comparison.macro.interval["NSCR"]
+        values = [macro.value["SRR"], macro.redraw["SRR"], macro.value["NDR"], macro.value["NSCR"]]
+        interval = "" if np.isnan(ends.low) else f"[{_value(ends.low)}, {_value(ends.high)}]"
+        table.add_row("mean of benchmarks", "", "", "", "", "", *map(_value, values), interval)
     return table
 
 
@@ -250,10 +260,10 @@ def _checkpoint_table(comparisons: Sequence[Comparison], union: Union | None) ->
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each compared with {comparisons[0].change.before}, k = {k}",
+        title=f"each compared with {comparisons[0].change.before}, k = {k}; same model: the SRR of one drawn twice",
     )
-    table.add_column("run", overflow="fold", min_width=12)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "NDR", "beyond chance"):
+    table.add_column("run", overflow="fold", min_width=9)
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "beyond\nchance"):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
@@ -261,8 +271,8 @@ def _checkpoint_table(comparisons: Sequence[Comparison], union: Union | None) ->
             _plain(change.after),
             _value(float(comparison.curves["after"].value_K[0])),
             _value((change.P + change.E) / change.problems),
-            *(_count(getattr(change, name)) for name in "PESO"),
-            *(_value(change.value[name]) for name in ("SRR", "NDR")),
+            *_table_cells(change),
+            _value(change.value["NDR"]),
             "-" if evidence.losses_at_least is None else f"-{evidence.losses_at_least} +{evidence.gains_at_least}",
         )
     if union is None:

@@ -28,7 +28,7 @@ GLOSSARY: dict[str, str] = {
     "reached": "In the support of a run, by the rule in force; by the rule seen, at least one of k samples is correct.",
     "support": "All problems (or answers, or solutions) that a run reaches.",
     "rule seen": "Reached means that at least one of k samples is correct, as in arXiv:2507.14843.",
-    "rule above": "Reached means that the share of correct samples is above tau.",
+    "rule above": "Reached means that the share of correct samples is at least tau (and above 0).",
     "rule confident": "Reached means that the success rate is above epsilon with confidence 1 - zeta, not reached that "
     "it is below epsilon with the same confidence; otherwise the problem is undetermined.",
     "rule posterior": "Reached means that the success rate is above epsilon with high posterior probability, given all "
@@ -36,8 +36,8 @@ GLOSSARY: dict[str, str] = {
     "epsilon": "The largest success rate that k samples without a success are consistent with: -ln(zeta)/k, with "
     "zeta = 0.05.",
     "undetermined": "There are too few samples for the rule to decide whether the problem is reached.",
-    "undecided": "A sample without a usable verdict, failed or not yet verified; where this could change the table, it "
-    "is shown with all of them wrong and with all of them correct.",
+    "undecided": "A sample without a usable verdict, failed or not yet verified; where this could change the table, a "
+    "warning has the least and the most that each number could be.",
     # the table
     "P": "Preserved: the number of problems that both runs reach.",
     "E": "Expansion: the number of problems that only the run after reaches (gained).",
@@ -66,7 +66,10 @@ GLOSSARY: dict[str, str] = {
     "McNemar": "An exact test of the net change: how likely is so uneven a split of the E+S changed problems, if "
     "gains and losses are equally likely?",
     "redraw": "What a second draw from the same model would show: losses and gains that are all chance.",
-    "retest": "A value corrected for the redraw: for two draws of the same model, SRR is 1 and the gain 0.",
+    "unchanged model": "What two draws of one model would show in place of the two runs: its SRR is below 1 and its "
+    "NDR above 0, by chance alone.",
+    "net ratio": "How much both runs reach, against two draws of the run before (1 for the same model): risen rates "
+    "offset losses, so it is not the share that was kept, and it can be 1 although much was lost.",
     # over k
     "pass@k": "The chance that at least one of k samples is correct, averaged over problems; pass@1 is the mean "
     "success rate.",
@@ -129,13 +132,14 @@ MISREADINGS: tuple[tuple[str, str], ...] = (
         "“It is reached, so the model can solve it.”",
         "Where few answers are possible, guessing is enough: a guess among 1,000 integers succeeds within 8,192 "
         "samples with chance 1 - 0.999^8192, more than 0.999. Set the guess floor and read the table without "
-        "guess-support.",
+        "guess-support beside that of an unchanged model: near the floor, chance decides what counts as a guess.",
     ),
     (
         "“The verifier is right 99.99% of the time, so it does not matter.”",
         "Its false positives decide at large k: a rate of 1 in 10,000 puts 1 - 0.9999^8192, more than half, of "
         "the unsolvable problems into the support. Read the samples behind weak E and S (--flips), and see which "
-        "false-positive rate would explain all of E (--json).",
+        "false-positive rate would explain E and S (--json). One verifier for both runs adds to both alike, so it does "
+        "not explain that one of them is much larger.",
     ),
     (
         "“The run with more samples reaches more.”",

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import SPELT_OUT
+from offleash.comparing.sentences import SPELT_OUT, redraw_rates
 from offleash.render.escape import tex
 from offleash.reporting.markdown import cells, rule_in_words, targets
 from offleash.stats.change import METRICS, SupportChange
@@ -30,6 +30,7 @@ def latex(comparisons: Sequence[Comparison], intervals: bool = False) -> str:
     lines = [
         f"% {' & '.join(COLUMNS)} \\\\",
         f"% {', '.join(f'{short}: {name}' for short, name in SPELT_OUT.items())}",
+        "% unchanged: what two draws of one model would show in place of the two runs",
         "% P: preserved, E: gained, S: lost, O: neither; counts with a decimal are means over all subsets of k samples",
         *map(_scope_comment, comparisons),
         f"% offleash {__version__}",
@@ -55,7 +56,11 @@ def row(model: str, domain: str, change: SupportChange, intervals: bool = False)
     """One row, ended as LaTeX ends it."""
     names = [tex(model), tex(domain) or OVERALL_DOMAIN]
     metrics = [_metric(change.value[name], change.interval[name] if intervals else None) for name in METRICS]
-    return " & ".join([*names, *metrics, *map(_number_cell, cells(change))]) + r" \\"
+    same = ", ".join(f"{name} {value:.2f}" for name, value in redraw_rates(change).items())
+    # the layout is the paper's, so what an unchanged model drawn twice would show goes behind the row, as a comment
+    return (
+        " & ".join([*names, *metrics, *map(_number_cell, cells(change))]) + r" \\" + (same and f" % unchanged: {same}")
+    )
 
 
 def _scope_comment(comparison: Comparison) -> str:

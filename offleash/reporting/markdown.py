@@ -12,7 +12,7 @@ import numpy as np
 
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, finding, warnings
+from offleash.comparing.sentences import FORMULAS, MEANING, NET_RATIO, SPELT_OUT, finding, redraw_rates, warnings
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
@@ -22,6 +22,7 @@ from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains: a summary is read in a pull request
 MOST_BENCHMARKS = 20  # those with most problems
+UNCHANGED_SRR = "SRR of an unchanged model"  # drawn twice: beside every SRR
 _BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER = (
     "\ue000",
     "\ue001",
@@ -77,7 +78,7 @@ def _about(comparison: Comparison) -> str:
 def _support(comparison: Comparison) -> str:
     """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
-    rows = [["observed", *map(amount, cells(comparison.change))]]
+    rows = [["observed", *_with_SRR(comparison.change)]]
     # tests use whole counts of k samples, which differ from the averages above when more than k were drawn
     if evidence.basis != "all samples" and evidence.E is not None and evidence.S is not None:
         rows.append([f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), ""])
@@ -87,31 +88,38 @@ def _support(comparison: Comparison) -> str:
     if without is not None:
         # guess-support is defined for the rule seen, whatever rule the rest of the table uses
         other = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
-        rows.append([f"without guess-support{other}", *map(amount, cells(without))])
+        rows.append([f"without guess-support{other}", *_with_SRR(without)])
     if comparison.change.undetermined:
         rows.append([f"undetermined: {amount(comparison.change.undetermined)}", "", "", "", ""])
     unit = comparison.tally.per.value
-    table = _table([f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items())], rows)
+    header = [f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items()), "SRR", UNCHANGED_SRR]
+    table = _table(header, rows)
     if null is None and evidence.null_reason:
         table += f"\n\nNo expected counts for an unchanged model: {evidence.null_reason}."
     return table
 
 
+def _with_SRR(change: SupportChange) -> list[str]:
+    """P, E, S, O and SRR, and beside it the SRR of an unchanged model drawn twice."""
+    same = redraw_rates(change).get("SRR", math.nan)
+    return [*map(amount, cells(change)), decimal(change.value["SRR"]), decimal(same)]
+
+
 def _metrics(comparison: Comparison) -> str:
-    """The rates with intervals, formulas and meaning; an undefined one with its reason."""
-    rows = []
+    """The rates with intervals, those of an unchanged model, formulas and meaning; an undefined one with its reason."""
+    rows, same = [], redraw_rates(comparison.change)
     for name in METRICS:
         value, ends = comparison.change.value[name], comparison.change.interval[name]
         label = f"{SPELT_OUT[name]} ({name})"
         why = comparison.change.reason(name)
         means = f"undefined: {why}" if why else f"{MEANING[name]}: {FORMULAS[name]}"
-        rows.append([label, decimal(value), _interval(ends.low, ends.high), means])
+        unchanged = decimal(same.get(name, math.nan))
+        rows.append([label, decimal(value), _interval(ends.low, ends.high), unchanged, means])
     retest = comparison.evidence.retest
-    if retest is not None and np.isfinite(retest.SRR):
-        ends = retest.SRR_interval
-        same = f"1 for two draws of the same model; at k = {retest.k:,}, at most half of the samples drawn"
-        rows.append(["SRR, corrected for a redraw", decimal(retest.SRR), _interval(ends.low, ends.high), same])
-    return _table(["metric", "value", "95% interval", "meaning"], rows, left=(0, 3))
+    if retest is not None and np.isfinite(retest.net_ratio):
+        ends, means = retest.net_ratio_interval, NET_RATIO.format(k=retest.k)
+        rows.append(["net ratio", decimal(retest.net_ratio), _interval(ends.low, ends.high), "1.000", means])
+    return _table(["metric", "value", "95% interval", "unchanged model", "meaning"], rows, left=(0, 4))
 
 
 def _pass_table(comparison: Comparison) -> list[str]:
@@ -190,21 +198,23 @@ def _success_counts(comparison: Comparison, row: int) -> str:
 
 def _benchmarks(comparison: Comparison) -> str:
     """One row per benchmark, by name; the mean, where each weighs the same, last."""
-    header = ["benchmark", "problems", *CELLS, "SRR", "NDR", "NSCR", "95% interval of NSCR", "pass@1", "pass@k"]
+    rates = ["SRR", UNCHANGED_SRR, "NDR", "NSCR", "95% interval of NSCR"]
+    header = ["benchmark", "problems", *CELLS, *rates, "pass@1", "pass@k"]
     rows = []
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
     for part in sorted(largest_benchmarks, key=lambda part: part.name):
         change, ends = part.change, part.change.interval["NSCR"]
-        metrics = [decimal(change.value[name]) for name in ("SRR", "NDR", "NSCR")]
+        metrics = [decimal(change.value[name]) for name in ("NDR", "NSCR")]
         # before and after share a cell: a table in a pull request is narrow
         passes = [" → ".join(decimal(side) for side in pair) for pair in (part.pass_at_1, part.pass_at_k)]
-        counts = [f"{part.problems:,}", *map(amount, cells(change))]
+        counts = [f"{part.problems:,}", *_with_SRR(change)]
         rows.append([code(part.name, in_table=True), *counts, *metrics, _interval(ends.low, ends.high), *passes])
     if len(comparison.benchmarks) > MOST_BENCHMARKS:
         rows.append([f"and {len(comparison.benchmarks) - MOST_BENCHMARKS} smaller ones"])
     if comparison.macro is not None:
-        ends = comparison.macro.interval["NSCR"]
-        metrics = [decimal(comparison.macro.value[name]) for name in ("SRR", "NDR", "NSCR")]
+        macro, ends = comparison.macro, comparison.macro.interval["NSCR"]
+        values = (macro.value["SRR"], macro.redraw["SRR"], macro.value["NDR"], macro.value["NSCR"])
+        metrics = [decimal(value) for value in values]
         rows.append(["mean of benchmarks", "", "", "", "", "", *metrics, _interval(ends.low, ends.high)])
     return "### Benchmarks\n\n" + _table(header, rows)
 
@@ -219,6 +229,7 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
         *pass_columns,
         *CELLS,
         "SRR",
+        UNCHANGED_SRR,
         "NDR",
         "losses beyond chance, at least",
         "gains beyond chance, at least",
@@ -230,8 +241,8 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
         passes = [decimal(_curves_at(comparison, budget)[1].value_K[0]) for budget in budgets]
-        ratios = [decimal(change.value[name]) for name in ("SRR", "NDR")]
-        rows.append([code(change.after, in_table=True), *passes, *map(amount, cells(change)), *ratios, *bounds])
+        row = [code(change.after, in_table=True), *passes, *_with_SRR(change), decimal(change.value["NDR"]), *bounds]
+        rows.append(row)
     if union is not None and budgets:  # the union counts problems, by the rule seen
         rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
         for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):
@@ -300,7 +311,7 @@ def rule_in_words(comparison: Comparison) -> str:
     correct_phrase = "is correct" if change.per is Per.PROBLEM else f"is correct and gives this {change.per.value}"
     return {
         Rule.SEEN: f"at least one of k samples {correct_phrase}",
-        Rule.ABOVE: f"the share of correct samples is above {question.tau:g}",
+        Rule.ABOVE: f"the share of correct samples is at least {question.tau:g}",
         Rule.CONFIDENT: f"the success rate is above what k samples can miss, with confidence {1 - question.zeta:g}",
         Rule.POSTERIOR: f"the success rate is above what k samples can miss, with posterior probability "
         f"{1 - question.zeta:g}",

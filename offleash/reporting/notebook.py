@@ -8,7 +8,7 @@ from functools import singledispatch
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import chance_rates, finding, warnings
+from offleash.comparing.sentences import finding, redraw_rates, warnings
 from offleash.render.numbers import whole
 from offleash.render.page import template
 from offleash.stats.change import METRICS, SupportChange
@@ -26,19 +26,13 @@ def notebook_html(result: object) -> str:
 @notebook_html.register
 def _(result: Comparison) -> str:
     """A comparison: finding, table, what an unchanged model would show, and warnings."""
-    null, rates = result.evidence.null, chance_rates(result)
-    chance: list[str] = []
-    # the label takes the cell of P: the exchange null gives expectations for gains and losses only
-    if null is not None and rates:
-        counts = ["unchanged model, resampled", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""]
-        chance = counts + [f"{rates[name]:.3f}" if name in rates else "" for name in METRICS]
-    return _change(result.change, finding(result), chance, warnings(result))
+    return _change(result.change, finding(result), warnings(result))
 
 
 @notebook_html.register
 def _(result: SupportChange) -> str:
-    """A support change alone, which knows nothing of chance."""
-    return _change(result, "", [], [])
+    """A support change alone."""
+    return _change(result, "", [])
 
 
 @notebook_html.register
@@ -57,8 +51,13 @@ def _(result: PassCurve) -> str:
     )
 
 
-def _change(change: SupportChange, sentence: str, chance: list[str], cautions: list[str]) -> str:
+def _change(change: SupportChange, sentence: str, cautions: list[str]) -> str:
     """The table of a support change, with a finding, a row for an unchanged model and cautions where they are known."""
+    chance: list[str] = []
+    # the label takes the cell of P, which has no expectation of its own: it is what E and S leave
+    if change.redraw is not None and (same := redraw_rates(change)):
+        counts = ["unchanged model, drawn twice", f"{change.redraw.E:.1f}", f"{change.redraw.S:.1f}", ""]
+        chance = counts + [f"{same[name]:.3f}" if name in same else "" for name in METRICS]
     cells = {title: whole(float(getattr(change, name))) for name, title in TITLES.items()}
     return template("notebook.html.j2").render(
         change=change, finding=sentence, cells=cells, rates=_rates(change), chance=chance, warnings=cautions

@@ -22,7 +22,17 @@ from offleash.stats.binomials import (
     log_miss,
 )
 from offleash.stats.forecast import SMOOTHING, good_toulmin_weights
-from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, replicate_sums, strata
+from offleash.stats.intervals import (
+    MIN_EFFECTIVE_PROBLEMS,
+    NO_INTERVAL,
+    REPLICATES,
+    Interval,
+    clipped,
+    effective,
+    percentile_intervals,
+    replicate_sums,
+    strata,
+)
 from offleash.stats.support_classes import AFTER, BEFORE, reach_PRK
 
 
@@ -43,15 +53,19 @@ class ExchangeNull:
 
 @dataclass(frozen=True)
 class Retest:
-    """Retention and gain corrected for what a second draw of the same model would show: 1 and 0 for the same model."""
+    """This pair against two draws of the run before: a net ratio and a net gain, 1 and 0 for the same model.
+
+    Net, because both compare sums over problems: a rate that rose offsets a problem that was lost. As a measure of
+    retention the ratio is too high wherever rates rose, and it can exceed 1; half of the problems may be gone at 1.
+    """
 
     k: int
-    SRR: float
-    gain: float
-    observed_SRR: float  # of this pair at this k, not corrected
+    net_ratio: float  # kept by the run after over kept by a redraw of the run before
+    gain: float  # gained by the run after minus gained by a redraw of the run before
+    observed_SRR: float  # of this pair at this k
     redraw_SRR: float  # that two draws of the run before would show at this k
     redraw: float  # E, and S, that two draws of the run before would show at this k
-    SRR_interval: Interval
+    net_ratio_interval: Interval
     gain_interval: Interval
     extrapolated: bool  # True: pass@2k is forecast (Good-Toulmin), since only k were drawn
 
@@ -137,7 +151,11 @@ def mcnemar(E: int, S: int) -> float:
 
 
 def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> Retest:
-    """Retest-corrected retention and gain of two runs at budget `k`, with Good-Toulmin where 2k were not drawn.
+    """Two runs at budget `k` against two draws of the run before, with Good-Toulmin where 2k were not drawn.
+
+    With a and b the chances of a problem to be reached before and after, a redraw keeps a^2 and gains a(1-a) of it in
+    expectation. So the net ratio is sum ab / sum a^2 and the gain sum (1-a)(b-a): differences b - a of either sign
+    offset each other in both.
 
     Args:
         pair: a tally of two runs, before and after.
@@ -146,12 +164,13 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
         seed: of the weights; the same seed pairs statistics of the same problems.
 
     Returns:
-        The corrected ratio and gain with their intervals, beside the uncorrected ones.
+        The net ratio and gain with their intervals, beside the SRR of this pair and of a redraw. No interval of the
+        ratio where fewer than MIN_EFFECTIVE_PROBLEMS problems, by how much they weigh, would be reached twice.
 
     Example:
         >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [6, 8], [1, 2]])
-        >>> corrected = retest(pair, k=4, replicates=200)
-        >>> round(corrected.observed_SRR, 3), round(corrected.redraw_SRR, 3), round(corrected.SRR, 3)
+        >>> twice = retest(pair, k=4, replicates=200)
+        >>> round(twice.observed_SRR, 3), round(twice.redraw_SRR, 3), round(twice.net_ratio, 3)
         (0.649, 0.777, 0.835)
     """
     available_P = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)[:, BEFORE]
@@ -172,7 +191,7 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     # kept by the run after; reached again by a redraw, 2 a_k - a_2k; gained beyond what a redraw gains
     columns = [before_P * after_P, before_P - new_P, (1 - before_P) * after_P - new_P]
     value_P3: Float = np.stack([np.bincount(row_P, weights=column) for column in columns], axis=1).astype(np.float64)
-    # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show, lest 1 be the end of SRR
+    # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show: the ratio can exceed 1
     pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
     sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
     kept, kept_twice, gain = value_P3.sum(axis=0)
@@ -183,11 +202,15 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
-    SRR, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
+    net, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
+    if float(effective(np.maximum(value_P3[:, 1], 0.0))) < MIN_EFFECTIVE_PROBLEMS:
+        net = NO_INTERVAL
+    # (1-a)(b-a) is at least -1/4 and at most 1 for every target; pseudo-problems would let an interval pass these ends
+    over = clipped(over, min(-len(pair) / 4, float(gain)), float(len(pair)))
     seen = float(before_P.sum())
     observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
     expected_redraw = float(new_P.sum())
-    return Retest(k, float(estimate_2[0]), float(gain), observed, again, expected_redraw, SRR, over, extrapolated)
+    return Retest(k, float(estimate_2[0]), float(gain), observed, again, expected_redraw, net, over, extrapolated)
 
 
 def _next_draw(correct_P: Integer) -> Float:

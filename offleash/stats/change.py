@@ -5,21 +5,26 @@ both runs.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from offleash.data.tally import Per, Tally
 from offleash.display import html
 from offleash.errors import OffleashError
-from offleash.stats.binomials import Integer
+from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
+from offleash.stats.redraw import redraw_by_count
 from offleash.stats.support_classes import (
+    IN,
+    OUT,
     ZETA,
     Cells,
     CellSums,
     Rule,
     State,
     above,
+    beta_prior,
     confident,
     epsilon,
     posterior,
@@ -38,8 +43,18 @@ UNDEFINED = {
 
 
 @dataclass(frozen=True)
+class Redraw:
+    """What two draws of one model would show in place of the two runs, in expectation (stats/redraw.py)."""
+
+    P: float
+    E: float
+    S: float
+    value: dict[str, float]  # SRR, NDR, SDS, NSCR of these cells; NaN where undefined
+
+
+@dataclass(frozen=True)
 class SupportChange:
-    """What was preserved (P), found (E), lost (S) and never reached (O), and how sure that is.
+    """What was preserved (P), gained (E), lost (S) and never reached (O), with intervals and the redraw value.
 
     Example:
         >>> change_of_table(P=40, E=2, S=10, O=8).problems
@@ -58,6 +73,7 @@ class SupportChange:
     k: int
     before: str
     after: str
+    redraw: Redraw | None = None  # None where nothing is random, and for a bare table
 
     @property
     def problems(self) -> float:
@@ -73,7 +89,11 @@ class SupportChange:
             f"{name} {self.value[name]:.3f} [{self.interval[name].low:.3f}, {self.interval[name].high:.3f}]"
             for name in METRICS
         )
-        return f"{self.before} -> {self.after}, per {self.per}, rule {self.rule}, k={self.k}\n{cells}\n{metrics}"
+        table = f"{self.before} -> {self.after}, per {self.per}, rule {self.rule}, k={self.k}\n{cells}\n{metrics}"
+        if self.redraw is None:
+            return table
+        same = "  ".join(f"{name} {value:.3f}" for name, value in self.redraw.value.items())
+        return f"{table}\nunchanged model, drawn twice: {same}"
 
     def _repr_html_(self) -> str | None:
         return html(self)
@@ -118,7 +138,7 @@ def support_change(
     return change_at(cells.sums(replicates, seed), 0, pair, rule)
 
 
-def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> Cells:
+def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA, redraw: bool = True) -> Cells:
     """The cells of every problem at one budget under a rule: by thinning for `seen`, else by the rule's states.
 
     Args:
@@ -127,6 +147,7 @@ def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZE
         k: the budget.
         tau: the rate of the rule `above`.
         zeta: the error of the rules `confident` and `posterior`.
+        redraw: also compute what two draws of one model would show.
 
     Returns:
         The cells at that one budget.
@@ -137,8 +158,53 @@ def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZE
         array([1., 0., 0., 0.])
     """
     if rule is Rule.SEEN:
-        return thinned_cells(pair, np.array([k]))
-    return rule_cells(pair, states(pair, rule, k, tau, zeta), k)
+        return thinned_cells(pair, np.array([k]), redraw)
+    state_PR = states(pair, rule, k, tau, zeta)
+    return rule_cells(pair, state_PR, k, _redraw_under(pair, rule, k, tau, zeta) if redraw else None)
+
+
+def _redraw_under(pair: Tally, rule: Rule, k: int, tau: float, zeta: float) -> Float:
+    """P, E and S of two draws of one model under a rule on counts."""
+    correct_P2 = _first(pair, rule, k)
+    # the posterior rule pools problems: its prior is that of both runs together, and then it is a rule on counts too
+    prior = None
+    if rule is Rule.POSTERIOR:
+        correct_T = correct_P2.reshape(-1).astype(np.float64)
+        prior = beta_prior(np.full_like(correct_T, k), correct_T)
+    return redraw_by_count(correct_P2, k, *count_thresholds(rule, k, tau, zeta, prior))
+
+
+@lru_cache(maxsize=64)  # every benchmark has the same
+def count_thresholds(
+    rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA, prior: tuple[float, float] | None = None
+) -> tuple[int, int]:
+    """From how many successes of k a target is in, and up to how many it is out; between the two undetermined.
+
+    Args:
+        rule: a rule on the counts of a target.
+        k: the samples.
+        tau: the rate of the rule `above`.
+        zeta: the error of the rules `confident` and `posterior`.
+        prior: the shapes of the Beta prior of the rule `posterior`.
+
+    Returns:
+        Both numbers; k + 1 where no number is in, -1 where none is out.
+
+    Example:
+        >>> count_thresholds(Rule.SEEN, 256), count_thresholds(Rule.CONFIDENT, 256)
+        ((1, 0), (7, 0))
+    """
+    every = np.arange(k + 1)
+    if rule is Rule.SEEN:
+        return 1, 0
+    if rule is Rule.ABOVE:
+        state = above(k, every, tau)
+    elif rule is Rule.CONFIDENT:
+        state = confident(k, every, float(epsilon(k, zeta)), zeta)
+    else:
+        state = posterior(np.full(k + 1, k), every, float(epsilon(k, zeta)), zeta, prior)
+    inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
+    return int(inside[0]) if inside.size else k + 1, int(outside[-1]) if outside.size else -1
 
 
 def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN) -> SupportChange:
@@ -168,8 +234,13 @@ def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN
         interval[name] = percentile_intervals(replicate_BK, estimate_K, LEVEL)[0]
     O = float(sums.out_K[position])  # noqa: E741
     undetermined = len(pair) - determined if pair.per is Per.PROBLEM else 0.0
-    k = int(sums.k_K[position])
-    return SupportChange(P, E, S, O, undetermined, value, interval, rule, pair.per, k, pair.runs[0], pair.runs[1])
+    k, redraw = int(sums.k_K[position]), None
+    if sums.redraw_3K is not None:
+        same_P, same_E, same_S = (float(cell) for cell in sums.redraw_3K[:, position])
+        same = {name: float(ratio(name, same_P, same_E, same_S, determined)) for name in METRICS}
+        redraw = Redraw(same_P, same_E, same_S, same)
+    before, after = pair.runs
+    return SupportChange(P, E, S, O, undetermined, value, interval, rule, pair.per, k, before, after, redraw)
 
 
 def change_of_table(P: int, E: int, S: int, O: int, seed: int = 0) -> SupportChange:  # noqa: E741

@@ -29,6 +29,7 @@ class Curve:
     high_K: Float
     band_low_K: Float
     band_high_K: Float
+    redraw_K: Float | None = None  # of two draws of one model; None where that is not computed
 
 
 def budgets(most: int) -> Integer:
@@ -97,7 +98,17 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     )
     # a band is symmetric and an interval need not be: what holds the whole curve holds each point too
     band_low_K, band_high_K = np.minimum(band_low_K, low_K), np.maximum(band_high_K, high_K)
-    return Curve(name, k_K, estimate_K, low_K, high_K, band_low_K, band_high_K)
+    redraw_K = sums.redraw(name)
+    return Curve(
+        name,
+        k_K,
+        estimate_K,
+        low_K,
+        high_K,
+        band_low_K,
+        band_high_K,
+        None if redraw_K is None else redraw_K[index_K],
+    )
 
 
 # Where the run before overtakes, and how many of its samples one sample of the run after is worth.

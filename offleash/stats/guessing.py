@@ -58,6 +58,33 @@ def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> 
     return np.where(tested, p, np.nan)
 
 
+def least_above_floor(drawn_P: ArrayLike, floor_P: ArrayLike, alpha: float = 0.05) -> Ints:
+    """From how many successes on `guess_test` puts a problem above its guess floor.
+
+    Args:
+        drawn_P: samples of each problem.
+        floor_P: the chance that a blind guess is right; NaN or 0: there is no floor, and one success is enough.
+        alpha: the level of the test.
+
+    Returns:
+        Successes; one more than the samples where no number is enough.
+
+    Example:
+        >>> least_above_floor(16, [0.25, 0.001, 0.0])
+        array([8, 1, 1])
+    """
+    n, floor = np.broadcast_arrays(np.asarray(drawn_P, dtype=np.int64), np.asarray(floor_P, np.float64))
+    tested = (floor > 0) & (n > 0)
+    low, high = np.ones_like(n), np.where(tested, n + 1, 1)
+    while (
+        low < high
+    ).any():  # the tail falls with the number of successes, so the first that is small enough is halved for
+        middle = (low + high) // 2
+        enough = ~(guess_test(n, np.minimum(middle, n), floor) > alpha)
+        high, low = np.where(enough & (low < high), middle, high), np.where(~enough & (low < high), middle + 1, low)
+    return low
+
+
 def guess_support(p_P: ArrayLike, reached_P: ArrayLike, alpha: float = 0.05) -> Flags:
     """Reached, but not above the guess floor; a problem without a floor (p NaN) cannot be tested and is False.
 

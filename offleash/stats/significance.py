@@ -6,12 +6,13 @@ Built on the null distributions of stats/chance.py; comparing/evidence.py applie
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from offleash.data.tally import Tally
 from offleash.stats.binomials import Float, Integer, binomial_at_least, hypergeometric_at_most, log_miss
 from offleash.stats.chance import benjamini_hochberg, holm, lost_by_exchange, upper_tail
-from offleash.stats.support_classes import AFTER, BEFORE
+from offleash.stats.intervals import Interval
+from offleash.stats.support_classes import AFTER, BEFORE, ratio, reach_PRK
 
 Flags = NDArray[np.bool_]
 
@@ -275,9 +276,10 @@ def confirmation(drawn_P2: Integer, correct_P2: Integer) -> dict[str, Confirmati
 
 
 def tipping_rate(reached_alone: float, neither: float, k: int) -> float:
-    """False-positive rate per sample that would explain all problems that one run alone reached.
+    """False-positive rate per sample, in one run only, that would explain all problems that this run alone reached.
 
-    The candidates are those problems and the ones that neither run reached.
+    The candidates are those problems and the ones that neither run reached. A verifier that judged both runs has its
+    false positives in both: see `shared_tipping_rate`.
 
     Args:
         reached_alone: problems that one run alone reached.
@@ -294,6 +296,32 @@ def tipping_rate(reached_alone: float, neither: float, k: int) -> float:
     if reached_alone <= 0 or neither <= 0 or k <= 0:
         return float("nan")
     return float(-np.expm1(np.log1p(-reached_alone / (reached_alone + neither)) / k))
+
+
+def shared_tipping_rate(E: float, S: float, neither: float, k: int) -> float:
+    """False-positive rate per sample, the same in both runs, that would explain all of E and S together.
+
+    Of M problems that nobody solves, a share r(1-r) shows in either run alone, r = 1 - (1-rate)^k: as many gains as
+    losses. No such rate explains that one is much larger than the other; the split is McNemar's test.
+
+    Args:
+        E: problems that only the run after reached.
+        S: problems that only the run before reached.
+        neither: problems that neither reached.
+        k: samples per problem.
+
+    Returns:
+        The smallest rate; NaN where there is none, since at most half of the problems show in one run alone.
+
+    Example:
+        >>> round(shared_tipping_rate(5, 5, 90, 256), 6)
+        0.000212
+    """
+    total = E + S + neither
+    if E + S <= 0 or k <= 0 or total < 2 * (E + S):
+        return np.nan
+    reached = (1 - np.sqrt(1 - 2 * (E + S) / total)) / 2  # the smaller root of 2 r (1 - r) = (E + S)/M
+    return float(-np.expm1(np.log1p(-reached) / k))
 
 
 def reached_by_error(rate: float, k: int) -> float:
@@ -313,25 +341,68 @@ def reached_by_error(rate: float, k: int) -> float:
     return float(-np.expm1(k * np.log1p(-rate)))
 
 
-def undecided_bounds(tally: Tally) -> tuple[Tally, Tally]:
-    """The tally with every undecided sample (failed, unverified) wrong, and with every one right.
+def undecided_bounds(tally: Tally, k: int) -> dict[str, Interval]:
+    """The least and the most that P, E, S, O, SRR, NDR and NSCR can be, however undecided samples turn out.
+
+    Failed and unverified samples of either run may be right or wrong, each by itself. The extremes of E and S are the
+    crossed assignments: S is largest where all of the run before are right and all of the run after wrong.
 
     Args:
-        tally: a tally of any number of runs.
+        tally: a tally of two runs.
+        k: the budget, by the rule `seen`.
 
     Returns:
-        Both tallies.
+        Both ends by name; NaN where a ratio is undefined under every assignment.
 
     Example:
         >>> from dataclasses import replace
-        >>> tally = replace(ol.tally_of_counts(8, [[4, 0]]), failed_PR=np.array([[0, 2]]))
-        >>> wrong, right = undecided_bounds(tally)
-        >>> wrong.correct_PR, right.correct_PR
-        (array([[4, 0]]), array([[4, 2]]))
+        >>> tally = replace(ol.tally_of_counts(8, [[4, 0], [0, 3]]), failed_PR=np.array([[0, 2], [1, 0]]))
+        >>> bounds = undecided_bounds(tally, 8)
+        >>> bounds['S'], bounds['SRR']
+        (Interval(low=0.0, high=1.0), Interval(low=0.0, high=1.0))
     """
     drawn_PR = tally.drawn_PR + tally.unverified_PR
     right_PR = tally.correct_PR + tally.failed_PR + tally.unverified_PR
-    return replace(tally, drawn_PR=drawn_PR), replace(tally, drawn_PR=drawn_PR, correct_PR=right_PR)
+    low, high = (
+        reach_PRK(replace(tally, drawn_PR=drawn_PR, correct_PR=correct_PR), np.array([k]))[:, :, 0]
+        for correct_PR in (tally.correct_PR, right_PR)
+    )
+    a_low, b_low, a_high, b_high = low[:, BEFORE], low[:, AFTER], high[:, BEFORE], high[:, AFTER]
+
+    def ends(least: ArrayLike, most: ArrayLike) -> Interval:
+        return Interval(*np.asarray([least, most], dtype=np.float64).tolist())
+
+    # every cell grows with one chance and falls with the other; so does NSCR, since |E - S| is at most P + E + S
+    return {
+        "P": ends((a_low * b_low).sum(), (a_high * b_high).sum()),
+        "E": ends(((1 - a_high) * b_low).sum(), ((1 - a_low) * b_high).sum()),
+        "S": ends((a_low * (1 - b_high)).sum(), (a_high * (1 - b_low)).sum()),
+        "O": ends(((1 - a_high) * (1 - b_high)).sum(), ((1 - a_low) * (1 - b_low)).sum()),
+        "SRR": ends(0.0 - _largest_mean(-b_low, a_low, a_high), _largest_mean(b_high, a_low, a_high)),
+        "NDR": ends(1 - _largest_mean(a_high, b_low, b_high), 1 + _largest_mean(-a_low, b_low, b_high)),
+        "NSCR": ends(_net_rate(a_high, b_low), _net_rate(a_low, b_high)),
+    }
+
+
+def _largest_mean(value_P: Float, low_P: Float, high_P: Float) -> float:
+    """The largest mean of the values with weights between two ends; NaN where nothing can weigh.
+
+    It has the upper weight on all values above some point and the lower on all others, so only the order is searched.
+    """
+    order = np.argsort(-value_P, kind="stable")
+    value, low, high = value_P[order], low_P[order], high_P[order]
+    zero = np.zeros(1)
+    weight_M = np.concatenate([zero, np.cumsum(high - low)]) + low.sum()
+    total_M = np.concatenate([zero, np.cumsum((high - low) * value)]) + float((low * value).sum())
+    mean_M = np.divide(total_M, weight_M, out=np.full_like(total_M, -np.inf), where=weight_M > 1e-12)
+    largest = float(mean_M.max())
+    return largest if np.isfinite(largest) else float("nan")
+
+
+def _net_rate(a_P: Float, b_P: Float) -> float:
+    """NSCR from the chances of both runs."""
+    P, E, S = (a_P * b_P).sum(), ((1 - a_P) * b_P).sum(), (a_P * (1 - b_P)).sum()
+    return float(ratio("NSCR", P, E, S, len(a_P)))
 
 
 def smallest_certain_loss(k: int, problems: int, alpha: float = 0.05) -> int | None:

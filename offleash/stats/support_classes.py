@@ -17,6 +17,7 @@ from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.intervals import REPLICATES, problem_sums, pseudo_weights, strata
 from offleash.stats.pass_at_k import log_miss_stopped
+from offleash.stats.redraw import redraw_at, redraw_of_rates
 
 # Rules: whether a run reaches a problem. In, out or undetermined.
 
@@ -29,7 +30,7 @@ State = NDArray[np.int8]
 
 class Rule(StrEnum):
     SEEN = "seen"  # at least one correct sample (the paper): a soft threshold with its 50% point at ln2/k
-    ABOVE = "above"  # rate above tau: Cover@tau cross-tabulated
+    ABOVE = "above"  # rate of at least tau: Cover@tau cross-tabulated
     CONFIDENT = "confident"  # one-sided Clopper-Pearson bounds against epsilon
     CERTIFIED = "certified"  # from exact certificates, without sampling noise
     POSTERIOR = "posterior"  # empirical Bayes: a sensitivity analysis, never a headline
@@ -75,23 +76,25 @@ def seen(correct: ArrayLike) -> State:
 
 
 def above(drawn: ArrayLike, correct: ArrayLike, tau: float) -> State:
-    """In where the observed rate is above `tau`.
+    """In where the observed rate is at least `tau`, as in Cover@tau, and above 0.
 
     Args:
         drawn: samples.
         correct: correct ones among them.
-        tau: the rate, at least 0 and below 1.
+        tau: the rate, at least 0 and below 1; with 0 this is the rule `seen`.
 
     Returns:
         IN or OUT (1, 0).
 
     Example:
-        >>> above(10, [2, 3], 0.2)
-        array([0, 1], dtype=int8)
+        >>> above(10, [1, 2, 3], 0.2)
+        array([0, 1, 1], dtype=int8)
     """
     if not 0 <= tau < 1:
         raise OffleashError(f"tau must be a rate, at least 0 and below 1; found {tau}.")
-    return np.where(np.asarray(correct) > tau * np.asarray(drawn) + 1e-9, IN, OUT).astype(np.int8)
+    # as many successes as Cover@tau and G-Pass@k ask for, and at least one
+    least = np.maximum(tau * np.asarray(drawn) - 1e-9, 1)
+    return np.where(np.asarray(correct) >= least, IN, OUT).astype(np.int8)
 
 
 def confident(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
@@ -151,7 +154,13 @@ def certified(
     return np.where(mass > threshold, IN, np.where(mass + rest <= threshold, OUT, UNDETERMINED)).astype(np.int8)
 
 
-def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: float = ZETA) -> State:
+def posterior(
+    drawn: ArrayLike,
+    correct: ArrayLike,
+    threshold: float,
+    zeta: float = ZETA,
+    prior: tuple[float, float] | None = None,
+) -> State:
     """Empirical Bayes: in where P(p > threshold | counts) >= 1-zeta under a Beta prior fitted to all problems.
 
     Args:
@@ -159,6 +168,7 @@ def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: floa
         correct: correct ones among them.
         threshold: the rate that decides.
         zeta: the error.
+        prior: the shapes of the Beta prior; default: fitted to these counts.
 
     Returns:
         IN, OUT or UNDETERMINED (1, 0, -1).
@@ -170,7 +180,7 @@ def posterior(drawn: ArrayLike, correct: ArrayLike, threshold: float, zeta: floa
     from scipy import special
 
     n, c = np.asarray(drawn, dtype=np.float64), np.asarray(correct, dtype=np.float64)
-    shape_a, shape_b = beta_prior(n, c)
+    shape_a, shape_b = prior or beta_prior(n, c)
     above_P = special.betaincc(shape_a + c, shape_b + n - c, threshold)
     return np.where(above_P >= 1 - zeta, IN, np.where(above_P <= zeta, OUT, UNDETERMINED)).astype(np.int8)
 
@@ -242,6 +252,7 @@ class Cells:
     determined_PK: Float  # 1, or 0 where a rule cannot decide; O is what remains of it
     stratum_P: Integer
     problem_sets_complete: bool  # False per answer or solution: O cannot be observed
+    redraw_3K: Float | None = None  # P, E and S of two draws of one model (stats/redraw.py); None: not computed
 
     def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
         problems, budgets = self.P_PK.shape
@@ -254,7 +265,7 @@ class Cells:
         replicate_4BK = (P_BK, E_BK, S_BK, np.broadcast_to(determined_BK, P_BK.shape))  # views: nothing is copied
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
         estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
-        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete, self.redraw_3K)
 
 
 @dataclass(frozen=True)
@@ -273,6 +284,7 @@ class CellSums:
     replicate_4BK: tuple[Float, Float, Float, Float]  # without the pseudo-problems
     pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
     problem_sets_complete: bool
+    redraw_3K: Float | None = None  # expected P, E and S of two draws of one model
 
     def ratio(self, name: str, at: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
         """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK.
@@ -285,6 +297,13 @@ class CellSums:
         P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, at] + pseudo_4B1[cell] for cell in range(3))
         total_BK = self.replicate_4BK[3][:, at] + pseudo_4B1.sum(axis=0)
         return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
+
+    def redraw(self, name: str) -> Float | None:
+        """A ratio of the cells that two draws of one model would show, at every budget; None where not computed."""
+        if self.redraw_3K is None:
+            return None
+        P, E, S = self.redraw_3K
+        return ratio(name, P, E, S, self.estimate_4K[3])
 
     def index_of(self, k: ArrayLike) -> Integer:
         """Positions of budgets among those summed."""
@@ -359,12 +378,13 @@ def reach_PRK(tally: Tally, k_K: Integer) -> Float:
     return np.asarray(0.0 - np.expm1(log))
 
 
-def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
+def thinned_cells(tally: Tally, k_K: Integer, redraw: bool = False) -> Cells:
     """Cells of a tally of two runs (before, after) at budgets k, by thinning: the rule `seen` at any k.
 
     Args:
         tally: a tally of two runs.
         k_K: the budgets, none above what every problem has.
+        redraw: also compute what two draws of one model would show.
 
     Returns:
         What each problem adds to P = ab, E = (1-a)b, S = a(1-b), with a and b its chances to be reached.
@@ -384,18 +404,48 @@ def thinned_cells(tally: Tally, k_K: Integer) -> Cells:
             f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
             f"in {tally.runs[r]!r}. Compare at a smaller k, or leave that problem out."
         )
-    reach = reach_PRK(tally, k_K)
+    redraw_3K = _redraw_seen(tally, k_K) if redraw else None
+    return reach_cells(tally, k_K, reach_PRK(tally, k_K), redraw_3K)
+
+
+def reach_cells(tally: Tally, k_K: Integer, reach: Float, redraw_3K: Float | None = None) -> Cells:
+    """Cells from the chance of every target to be reached: P = ab, E = (1-a)b, S = a(1-b).
+
+    Args:
+        tally: a tally of two runs.
+        k_K: the budgets.
+        reach: P x R x K chances, as `reach_PRK`.
+        redraw_3K: P, E and S of two draws of one model at those budgets.
+
+    Returns:
+        What each problem adds to the cells.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
+        >>> reach_cells(pair, np.array([8]), np.full((4, 2, 1), 0.5)).P_PK[:, 0]
+        array([0.25, 0.25, 0.25, 0.25])
+    """
     a_PK, b_PK = reach[:, BEFORE], reach[:, AFTER]
-    return _cells_of_problems(tally, k_K, a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
+    cells = (a_PK * b_PK, (1 - a_PK) * b_PK, a_PK * (1 - b_PK), np.ones_like(a_PK))
+    return _cells_of_problems(tally, k_K, *cells, redraw_3K)
 
 
-def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
+def _redraw_seen(tally: Tally, k_K: Integer) -> Float:
+    """P, E and S of two draws of one model by the rule `seen`; records that stopped early are no pool of samples."""
+    if not (tally.until_R > 0).any():
+        return redraw_at(tally.drawn_PR, tally.correct_PR, k_K)
+    drawn_P, correct_P = (counts_PR.sum(axis=1).astype(np.float64) for counts_PR in (tally.drawn_PR, tally.correct_PR))
+    return redraw_of_rates(tally.drawn_PR, tally.correct_PR, beta_prior(drawn_P, correct_P), k_K)
+
+
+def rule_cells(tally: Tally, state_PR: State, k: int, redraw_3: Float | None = None) -> Cells:
     """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined.
 
     Args:
         tally: a tally of two runs.
         state_PR: IN, OUT or UNDETERMINED for every target and run.
         k: the budget the states belong to.
+        redraw_3: P, E and S that two draws of one model would show under the rule; None where nothing is random.
 
     Returns:
         Cells of 0 and 1.
@@ -409,13 +459,16 @@ def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
     determined = (before != UNDETERMINED) & (after != UNDETERMINED)
     wanted = ((True, True), (False, True), (True, False))
     P, E, S = ((determined & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
-    return _cells_of_problems(tally, np.array([k]), P, E, S, determined.astype(np.float64))
+    redraw_3K = None if redraw_3 is None else redraw_3[:, None]
+    return _cells_of_problems(tally, np.array([k]), P, E, S, determined.astype(np.float64), redraw_3K)
 
 
-def _cells_of_problems(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, determined: Float) -> Cells:
+def _cells_of_problems(
+    tally: Tally, k_K: Integer, P: Float, E: Float, S: Float, determined: Float, redraw_3K: Float | None
+) -> Cells:
     """Sum targets into their problems, since problems are what is resampled."""
     if tally.per is Per.PROBLEM:
-        return Cells(k_K, P, E, S, determined, strata(tally.benchmark_P), True)
+        return Cells(k_K, P, E, S, determined, strata(tally.benchmark_P), True, redraw_3K)
     label_P, first, row_T = np.unique(tally.problem_P, return_index=True, return_inverse=True)
 
     def summed(value_TK: Float) -> Float:
@@ -423,4 +476,5 @@ def _cells_of_problems(tally: Tally, k_K: Integer, P: Float, E: Float, S: Float,
         np.add.at(out, row_T, value_TK)
         return out
 
-    return Cells(k_K, summed(P), summed(E), summed(S), summed(determined), strata(tally.benchmark_P[first]), False)
+    stratum_P = strata(tally.benchmark_P[first])
+    return Cells(k_K, summed(P), summed(E), summed(S), summed(determined), stratum_P, False, redraw_3K)

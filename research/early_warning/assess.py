@@ -106,7 +106,7 @@ def null_changes(plan: Plan, base: Watched, value: dict[str, Floats], seed: int)
 def _trajectory(
     plan: Plan, folder: Path, job: Job, base: dict[str, Floats], before: Counts, again: Counts
 ) -> Trajectory:
-    """One training from its stored looks: signals against the base, significant losses, and the size of the loss."""
+    """One training from its stored looks: signals against the base, significant losses, and the net loss."""
     steps = tuple(range(plan.every, plan.looks * plan.every + 1, plan.every))
     looks = [read_look(file_of(folder, job, name_of(step))) for step in steps]
     signals_T = [signals(look.watched, plan.rarefied) for look in looks]
@@ -120,7 +120,7 @@ def _trajectory(
         change_T={name: tuple(change_of_signal.value_T.tolist()) for name, change_of_signal in change.items()},
         spread_T={name: tuple(change_of_signal.spread_T.tolist()) for name, change_of_signal in change.items()},
         certain_T=certain_T,
-        loss_T=tuple(size[0] for size in sizes),
+        net_loss_T=tuple(size[0] for size in sizes),
         low_T=tuple(size[1] for size in sizes),
         high_T=tuple(size[2] for size in sizes),
         lost_at=next((step for step, certain in zip(steps, certain_T, strict=True) if certain), None),
@@ -134,11 +134,15 @@ def _certain(before: Counts, after: Counts, alpha: float) -> int:
 
 
 def _size(plan: Plan, before: Counts, again: Counts, look: Look) -> tuple[float, float, float]:
-    """1 - SRR_retest at the budget of the truth, with the ends of its interval."""
+    """1 - the net ratio at the budget of the truth, with the ends of its interval.
+
+    Net: where rates of other problems rise, as training makes them, it is smaller than the share that was lost.
+    """
     drawn_P2 = np.stack([before.drawn_P + again.drawn_P, look.counts.drawn_P], axis=1)
     correct_P2 = np.stack([before.correct_P + again.correct_P, look.counts.correct_P], axis=1)
     retested = retest(tally_of_counts(drawn_P2, correct_P2), plan.truth_k)
-    return 1 - retested.SRR, 1 - retested.SRR_interval.high, 1 - retested.SRR_interval.low
+    ends = retested.net_ratio_interval
+    return 1 - retested.net_ratio, 1 - ends.high, 1 - ends.low
 
 
 def _bare(plan: Plan, name: str) -> Rule:

@@ -11,7 +11,7 @@
   samples, rarefied to 48, which a problem has to have to be counted; `token`, entropy per token; `reward`, pass@1.
   Entropies announce by falling, reward by rising.
 * **Truth**: 100 other problems of the part `test`, k = 512. Support is lost from the first look at which at least one
-  loss is certain ("real losses at least", confidence 1 - 0.05/looks); the size of the loss is 1 - SRR_retest at k = 512
+  loss is certain ("losses at least", confidence 1 - 0.05/looks). Beside it the net loss, 1 - net ratio at k = 512
   (the base has a second draw of 512 for it, and that draw alone is held to the same test).
 * **Thresholds**, for each seed from the other seeds only. `noise`: the drop that 5% of the null trajectories pass at
   any look. `loss`: the larger of that and the largest drop of the other seeds' trainings in which no loss was ever

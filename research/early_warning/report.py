@@ -35,7 +35,7 @@ class Trajectory:
     change_T: Mapping[str, tuple[float, ...]]  # of each signal, relative to the base
     spread_T: Mapping[str, tuple[float, ...]]
     certain_T: tuple[int, ...]  # significant losses of problems, at least so many
-    loss_T: tuple[float, ...]  # 1 - SRR_retest, with the ends of its interval
+    net_loss_T: tuple[float, ...]  # 1 - net ratio (risen rates offset lost problems), with the ends of its interval
     low_T: tuple[float, ...]
     high_T: tuple[float, ...]
     lost_at: int | None  # the first step with a significant loss
@@ -51,7 +51,7 @@ class Alarm:
     step: int | None
     lost_at: int | None
     delay: float | None  # steps from the loss to the alarm, negative: before it; None without an alarm or a loss
-    loss_then: float | None  # the size of the loss at the alarm
+    net_loss_then: float | None  # the net loss at the alarm
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SignalResult:
 
 @dataclass(frozen=True)
 class SignalCorrelation:
-    """How a signal's change follows the size of the loss: Spearman's rank correlation."""
+    """How a signal's change follows the net loss: Spearman's rank correlation."""
 
     signal: str
     within_S: tuple[float, ...]  # over the looks of each grpo training
@@ -148,13 +148,14 @@ def warning_document(study: WarningStudy) -> Json:
 def show_warning(console: Console, study: WarningStudy) -> None:
     """Print the tables, and the conclusion in words."""
     console.print(
-        "First significant loss of support, the share lost at the end (1 - SRR_retest), and the signals at the end"
+        "First significant loss, the net loss at the end (1 - net ratio: rates that rose hide losses), and the signals "
+        "at the end"
     )
     console.print(_truth(study))
     for kind, what in KINDS.items():
         console.print(f"Alarms at the threshold `{kind}` ({what}), chosen on the other seeds")
         console.print(_alarms(study, kind))
-    console.print("How a signal follows the size of the loss (Spearman's rank correlation)")
+    console.print("How a signal follows the net loss (Spearman's rank correlation)")
     console.print(_ties(study))
     console.print(
         "Table 4 of arXiv:2507.14843 (no entropies there): the first step with more problems lost (S) than gained (E), "
@@ -165,9 +166,9 @@ def show_warning(console: Console, study: WarningStudy) -> None:
 
 
 def _truth(study: WarningStudy) -> Table:
-    table = _table("training", "lost at", "losses >=", "lost [95%]", *SHORT.values())
+    table = _table("training", "lost at", "losses >=", "net loss [95%]", *SHORT.values())
     for training in study.trainings:
-        size = f"{training.loss_T[-1]:.2f} [{training.low_T[-1]:.2f}, {training.high_T[-1]:.2f}]"
+        size = f"{training.net_loss_T[-1]:.2f} [{training.low_T[-1]:.2f}, {training.high_T[-1]:.2f}]"
         changes = [f"{training.change_T[signal][-1]:+.0%}" for signal in SHORT]
         table.add_row(
             f"{training.recipe} {training.seed}", _step(training.lost_at), str(training.certain_T[-1]), size, *changes

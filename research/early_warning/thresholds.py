@@ -41,8 +41,8 @@ def choose_rule(
 
 
 def signal_correlations(trainings: Sequence[Trajectory]) -> tuple[SignalCorrelation, ...]:
-    """How every signal's change follows the size of the loss, turned so that 1 is the best there can be."""
-    loss_NT = np.array([training.loss_T for training in trainings])
+    """How every signal's change follows the net loss, turned so that 1 is the best there can be."""
+    loss_NT = np.array([training.net_loss_T for training in trainings])
     correlations = []
     for signal in SIGNALS:
         toward_NT = np.array([training.change_T[signal] for training in trainings]) * (1 if signal in RISES else -1)
@@ -92,5 +92,5 @@ def _alarm(training: Trajectory, drop: float, place: int) -> Alarm:
         step=step,
         lost_at=training.lost_at,
         delay=None if step is None or training.lost_at is None else float(step - training.lost_at),
-        loss_then=None if place == NEVER else training.loss_T[place],
+        net_loss_then=None if place == NEVER else training.net_loss_T[place],
     )

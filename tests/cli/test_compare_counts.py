@@ -35,11 +35,11 @@ def test_the_json_has_every_key_that_other_tools_rely_on() -> None:
     assert document["pass_at_k"]["difference_interval"].keys() == document["pass_at_k"]["after"].keys()
     chance = document["chance"]
     assert {"expected_E", "expected_S", "p_E", "p_S", "mcnemar_p", "losses_at_least", "gains_at_least"} <= chance.keys()
-    assert {"SRR", "gain", "k"} <= chance["retest"].keys()
+    assert {"net_ratio", "gain", "k"} <= chance["retest"].keys()
     assert set(chance["strength"]["S"]) == {"weak", "middle", "strong"}
     assert document["crossing"]["interval"][0] <= document["crossing"]["k"] <= document["crossing"]["interval"][1]
     assert document["equivalent_budget"]["k"] > 1
-    assert document["epsilon"]["before"] == pytest.approx(2.9957 / 1024, rel=1e-4)
+    assert document["epsilon"] == pytest.approx(2.9957 / 1024, rel=1e-4)
     assert set(document["benchmarks"]) == {"easy", "hard"}
     assert {"guessing", "runs"} <= document.keys()
 
@@ -57,6 +57,7 @@ def test_a_budget_below_n_gives_thinned_tables_that_add_up(tmp_path: Path) -> No
     document = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", "--at", "64", "--json").json
     support = document["support"]
     assert support["k"] == 64
+    assert document["epsilon"] == pytest.approx(2.9957 / 64, rel=1e-4)
     assert support["P"] + support["E"] + support["S"] + support["O"] == pytest.approx(200)
     assert (support["P"] + support["S"]) / 200 == pytest.approx(document["pass_at_k"]["before"]["64"])
     assert document["chance"]["basis"] == "64 random samples of each problem"

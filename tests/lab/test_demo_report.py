@@ -68,7 +68,7 @@ def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: n
     again = plain.evidence.retest
     assert again is not None
     assert (
-        f"keeps {again.redraw_SRR:.0%} of what the other half reaches; RL keeps {again.observed_SRR:.0%}" in solutions
+        f"shows {again.redraw_SRR:.0%} of what the other half reaches; RL shows {again.observed_SRR:.0%}" in solutions
     )
     assert again.redraw_SRR > again.observed_SRR
     assert f"pass@1 {plain.curves['before'].value_K[0]:.3f}" in first

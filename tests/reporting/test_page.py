@@ -13,7 +13,7 @@ import offleash
 from offleash.comparing.compare import Comparison
 from offleash.comparing.question import question
 from offleash.comparing.runs import compare_inputs
-from offleash.comparing.sentences import chance_rates
+from offleash.comparing.sentences import redraw_rates
 from offleash.render.escape import script_json, single_line, visible
 from offleash.render.page import own_script, style
 from offleash.reporting.figures import subject
@@ -64,8 +64,8 @@ def test_the_classes_of_problems_are_those_of_the_tiles(one: Comparison) -> None
     assert [(tile.name, tile.exact) for tile in tiles(one)] == [(name, 6) for name in "PESO"]
 
 
-def test_chance_rates_are_those_of_the_table_that_the_exchange_null_expects(one: Comparison) -> None:
-    null, by_chance = one.evidence.null, chance_rates(one)
+def test_rates_of_an_unchanged_model_are_those_of_the_table_that_the_exchange_null_expects(one: Comparison) -> None:
+    null, by_chance = one.evidence.null, redraw_rates(one.change)
     assert null is not None
     kept = 18 - null.expected_E - null.expected_S
     assert by_chance["SRR"] == pytest.approx(kept / (kept + null.expected_S))
@@ -73,15 +73,16 @@ def test_chance_rates_are_those_of_the_table_that_the_exchange_null_expects(one:
     assert all(rate.left <= rate.at <= rate.left + rate.width for rate in rates(one))
 
 
-def test_chance_marks_are_for_the_rule_seen_alone(tmp_path: Path) -> None:
+def test_an_unchanged_model_is_marked_under_every_rule(tmp_path: Path) -> None:
     for name, correct in (("a", 8), ("b", 0)):
         lines = "".join(f"p{i},100,{correct}\n" for i in range(50))
         (tmp_path / f"{name}.csv").write_text("problem,n,c\n" + lines)
     runs = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
     above = compare_inputs(runs, question=question("above", tau=0.05, replicates=200))[0][0]
-    assert chance_rates(above) == {}
+    # 8 of 200 in all, at most 8 in either half: at least 5 in both halves has chance 0, in one half alone 0.48
+    assert redraw_rates(above.change)["SRR"] == pytest.approx(0.0, abs=0.01)
     seen = compare_inputs(runs, question=question(replicates=200))[0][0]
-    assert chance_rates(seen)["SRR"] == pytest.approx(1.0, abs=0.01)
+    assert redraw_rates(seen.change)["SRR"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> None:

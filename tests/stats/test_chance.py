@@ -143,7 +143,7 @@ def test_retest_is_the_printed_formula(correct: list[tuple[int, int]], k: int) -
     a, b, twice = pass_at_k(8, c[:, 0], k), pass_at_k(8, c[:, 1], k), pass_at_k(8, c[:, 0], 2 * k)
     result = retest(tally, k, 50)
     bottom = (2 * a - twice).sum()
-    assert pytest.approx((a * b).sum() / bottom if bottom > 1e-9 else np.nan, nan_ok=True) == result.SRR
+    assert pytest.approx((a * b).sum() / bottom if bottom > 1e-9 else np.nan, nan_ok=True) == result.net_ratio
     assert result.gain == pytest.approx(((1 - a) * b).sum() - (twice - a).sum(), abs=1e-12)
     assert result.redraw == pytest.approx((twice - a).sum(), abs=1e-12)
     if a.sum() > 0:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from offleash.data.tally import Tally, tally_of_counts
 from offleash.errors import OffleashError
 from offleash.stats.change import METRICS, change_of_table, common_budget, states, support_change
+from offleash.stats.pass_at_k import cover_at
 from offleash.stats.support_classes import Rule
 
 cells = st.integers(0, 40)
@@ -154,9 +155,19 @@ def test_the_confident_rule_has_a_fifth_class() -> None:
     assert change.problems == 4
 
 
-def test_the_rule_above_a_rate_counts_rates_strictly_above_it() -> None:
-    tally = tally_of_counts(np.full((3, 2), 10), [[3, 4], [2, 3], [4, 3]])
+def test_the_rule_above_a_rate_counts_what_cover_at_that_rate_counts() -> None:
+    tally = tally_of_counts(np.full((4, 2), 10), [[3, 4], [2, 3], [4, 2], [0, 2]])
     change = support_change(tally, "before", "after", rule=Rule.ABOVE, tau=0.3)
+    assert (change.P, change.E, change.S, change.O) == (1, 1, 1, 1)
+    for tau in (0.1, 0.2, 0.3, 0.4):
+        change = support_change(tally, "before", "after", rule=Rule.ABOVE, tau=tau, replicates=2)
+        assert cover_at(10, tally.correct_PR[:, 0], tau) == (change.P + change.S) / 4
+        assert cover_at(10, tally.correct_PR[:, 1], tau) == (change.P + change.E) / 4
+
+
+def test_the_rule_above_a_rate_of_zero_is_the_rule_seen() -> None:
+    tally = tally_of_counts(np.full((3, 2), 10), [[3, 0], [0, 1], [0, 0]])
+    change = support_change(tally, "before", "after", rule=Rule.ABOVE, tau=0.0)
     assert (change.P, change.E, change.S, change.O) == (0, 1, 1, 1)
 
 

@@ -16,7 +16,7 @@ from offleash.stats.support_classes import thinned_cells
 @pytest.mark.parametrize("n", [7, 9, 10, 11, 98, 100, 5001, 16_383])
 def test_a_redraw_of_problems_reached_once_keeps_nothing_and_the_retest_has_no_value(n: int) -> None:
     again = retest(tally_of_counts(n, [[1, 2]] * 3), n // 2, 200)
-    assert np.isnan(again.SRR)
+    assert np.isnan(again.net_ratio)
     assert again.redraw_SRR == 0
 
 

@@ -1,7 +1,7 @@
 """How the table could mislead: halves, verifier errors, undecided samples and power."""
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from offleash.data.tally import tally_of_counts
-from offleash.stats.change import support_change
+from offleash.data.tally import Tally, tally_of_counts
+from offleash.stats.pass_at_k import pass_at_k
 from offleash.stats.significance import (
     chance_of_detection,
     confirmation,
     reached_by_error,
+    shared_tipping_rate,
     smallest_certain_loss,
     tipping_rate,
     undecided_bounds,
@@ -100,13 +101,57 @@ def test_the_chance_of_detection_is_a_binomial_tail() -> None:
     assert chance_of_detection(rate, 100, 3) == pytest.approx(1 - stats.binom.cdf(2, 100, rate))
 
 
-def test_undecided_samples_are_all_wrong_and_then_all_right() -> None:
-    plain = tally_of_counts(np.full((3, 2), 8), [[0, 2], [3, 0], [0, 0]])
-    failed, open_ = np.array([[1, 0], [0, 2], [0, 0]]), np.array([[0, 1], [0, 0], [0, 0]])
-    wrong, right = undecided_bounds(replace(plain, failed_PR=failed, unverified_PR=open_))
-    assert wrong.drawn_PR.tolist() == right.drawn_PR.tolist() == [[8, 9], [8, 8], [8, 8]]
-    assert wrong.correct_PR.tolist() == plain.correct_PR.tolist()
-    assert right.correct_PR.tolist() == [[1, 3], [3, 2], [0, 0]]
-    low, high = (support_change(t, "before", "after", k=8, replicates=50) for t in (wrong, right))
-    assert pytest.approx((0, 1, 1, 1)) == (low.P, low.E, low.S, low.O)
-    assert pytest.approx((2, 0, 0, 1)) == (high.P, high.E, high.S, high.O)
+def every_assignment(tally: Tally, k: int) -> dict[str, list[float]]:
+    """The table and its rates under every assignment of the undecided samples of both runs, problem by problem."""
+    drawn = tally.drawn_PR + tally.unverified_PR
+    open_PR = tally.failed_PR + tally.unverified_PR
+    values: dict[str, list[float]] = {}
+    for right in product(*(range(int(count) + 1) for count in open_PR.reshape(-1))):
+        correct = tally.correct_PR + np.array(right).reshape(open_PR.shape)
+        a, b = (pass_at_k(drawn[:, r], correct[:, r], k) for r in (0, 1))
+        P, E, S, neither = (float(cell.sum()) for cell in (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b)))
+        table = {"P": P, "E": E, "S": S, "O": neither}
+        table |= {"SRR": P / (P + S) if P + S > 1e-12 else np.nan, "NDR": E / (P + E) if P + E > 1e-12 else np.nan}
+        table["NSCR"] = (E - S) / (P + E + S) if P + E + S > 1e-12 else np.nan
+        for name, value in table.items():
+            values.setdefault(name, []).append(value)
+    return values
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 2)] * 2, *[st.integers(0, 1)] * 4), min_size=1, max_size=3),
+    st.integers(1, 4),
+)
+@settings(deadline=None, max_examples=60)
+def test_bounds_over_undecided_samples_are_those_of_all_assignments(rows: list[tuple[int, ...]], k: int) -> None:
+    """Correct, failed and unverified samples of both runs; every way to decide them is tried."""
+    row = np.array(rows)
+    plain = tally_of_counts(np.full((len(rows), 2), 4), row[:, :2])
+    tally = replace(plain, failed_PR=row[:, 2:4], unverified_PR=row[:, 4:])
+    bounds = undecided_bounds(tally, k)
+    for name, values in every_assignment(tally, k).items():
+        if np.isnan(values).all():
+            assert np.isnan(bounds[name].low)
+        else:
+            assert bounds[name].low == pytest.approx(np.nanmin(values), abs=1e-9)
+            assert bounds[name].high == pytest.approx(np.nanmax(values), abs=1e-9)
+
+
+def test_five_losses_are_possible_where_all_wrong_and_all_right_show_none() -> None:
+    """Five problems whose only successes are undecided: wrong everywhere they are O, right everywhere P, crossed S."""
+    plain = tally_of_counts(np.full((6, 2), 8), [[0, 0]] * 5 + [[4, 4]])
+    failed = np.array([[2, 1]] * 5 + [[0, 0]])
+    bounds = undecided_bounds(replace(plain, failed_PR=failed), 8)
+    assert (bounds["S"].low, bounds["S"].high) == (0, 5)
+    assert (bounds["E"].low, bounds["E"].high) == (0, 5)
+    assert [bounds["SRR"].low, bounds["SRR"].high] == pytest.approx([1 / 6, 1])
+
+
+@given(st.integers(1, 20), st.integers(0, 20), st.integers(0, 200), st.integers(1, 500))
+def test_a_shared_false_positive_rate_gives_as_many_gains_as_losses(E: int, S: int, neither: int, k: int) -> None:
+    rate, total = shared_tipping_rate(E, S, neither, k), E + S + neither
+    if total < 2 * (E + S):
+        assert np.isnan(rate)
+    else:
+        reached = reached_by_error(rate, k)
+        assert 2 * total * reached * (1 - reached) == pytest.approx(E + S, rel=1e-6)

@@ -232,7 +232,7 @@ def test_retention_and_gain_of_two_stopped_runs_of_one_model_are_one_and_zero(pr
     actual = [retest(pair, 32, 1000) for pair in parts]
     gain = np.array([item.gain for item in actual])
     assert abs(gain.mean()) <= 4 * gain.std() / np.sqrt(studies)
-    assert np.mean([item.SRR for item in actual]) == pytest.approx(1, abs=0.02)
+    assert np.mean([item.net_ratio for item in actual]) == pytest.approx(1, abs=0.02)
     held = [item.gain_interval.low <= 0 <= item.gain_interval.high for item in actual]
     assert np.mean(held) >= 0.93 - slack(0.93, studies)
 

@@ -34,8 +34,8 @@ def strategies_document(strategies: StrategyComparison) -> Json:
                 "observed_SRR": retest.observed_SRR,
                 "redraw_SRR": retest.redraw_SRR,
                 "redraw_E": retest.redraw,
-                "retest_SRR": retest.SRR,
-                "retest_SRR_interval": retest.SRR_interval,
+                "net_ratio": retest.net_ratio,
+                "net_ratio_interval": retest.net_ratio_interval,
                 "gain": retest.gain,
                 "gain_interval": retest.gain_interval,
             },
@@ -124,14 +124,16 @@ def _support_text(strategies: StrategyComparison) -> str:
         f"{change.value['SRR']:.1%} [{ends.low:.1%}, {ends.high:.1%}], and shows {count_text(change.E)} that {base} "
         f"does not (k = {change.k:,})."
     )
-    if retest is None or np.isnan(retest.SRR):
+    if retest is None or np.isnan(retest.net_ratio):
         why = strategies.comparison.evidence.retest_reason or "no strategy was seen twice"
         return f"{kept} How many of them resampling {base} would miss is not known: {clean(why)}."
+    net = retest.net_ratio_interval
+    interval = "" if np.isnan(net.low) else f" [{net.low:.2f}, {net.high:.2f}]"
     # Rare strategies come and go between two draws of one model, so SRR is set against a second draw of the base.
     return (
         f"{kept} Resampling {base} would show {retest.redraw_SRR:.1%} of its own strategies, and {rl} shows "
-        f"{retest.observed_SRR:.1%} (k = {retest.k:,}): corrected for resampling it keeps {retest.SRR:.1%} "
-        f"[{retest.SRR_interval.low:.1%}, {retest.SRR_interval.high:.1%}]."
+        f"{retest.observed_SRR:.1%} (k = {retest.k:,}): a net ratio of {retest.net_ratio:.2f}{interval}, in which "
+        "strategies that became more frequent offset lost ones."
     )
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from offleash.analyses.strategies.report import count_text, finding
 from offleash.analyses.strategies.strategies import Example, StrategyComparison
+from offleash.comparing.sentences import redraw_rates
 from offleash.render.escape import clean
 from offleash.stats.intervals import Estimate
 from offleash.stats.strategies import Basis
@@ -34,20 +35,24 @@ def _support(strategies: StrategyComparison) -> Table:
     """Support per strategy, and what resampling the run before would show: rare strategies come and go by chance."""
     change, retest = strategies.comparison.change, strategies.comparison.evidence.retest
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("strategies", "P kept", "E new", "S lost", "SRR", "95% interval", "NDR"):
-        table.add_column(column, justify="left" if column in ("strategies", "95% interval") else "right")
+    for column in ("strategies", "P kept", "E new", "S lost", "SRR", "unchanged", "95% interval", "NDR"):
+        left = column in ("strategies", "95% interval")
+        table.add_column(column, justify="left" if left else "right", no_wrap=column == "strategies")
     ends = change.interval["SRR"]
     cells = [count_text(value) for value in (change.P, change.E, change.S)]
-    rates = [_value(change.value["SRR"]), f"[{_value(ends.low)}, {_value(ends.high)}]", _value(change.value["NDR"])]
+    same = redraw_rates(change).get("SRR", float("nan"))
+    interval = f"[{_value(ends.low)}, {_value(ends.high)}]"
+    rates = [_value(change.value["SRR"]), _value(same), interval, _value(change.value["NDR"])]
     table.add_row(f"observed, k = {change.k:,}", *cells, *rates)
     if retest is not None:
         base, k = clean(change.before), f"k = {retest.k:,}"
-        table.add_row(f"observed, {k}", "", "", "", _value(retest.observed_SRR), "", "")
+        observed = [_value(value) for value in (retest.observed_SRR, retest.redraw_SRR)]
+        table.add_row(f"observed, {k}", "", "", "", *observed, "", "")
         lost = count_text(retest.redraw)
-        table.add_row(f"{base} resampled, {k}", "", lost, lost, _value(retest.redraw_SRR), "", "")
-        ends = retest.SRR_interval
-        shown = f"[{_value(ends.low)}, {_value(ends.high)}]"
-        table.add_row("retest: the ratio of the two", "", "", "", _value(retest.SRR), shown, "")
+        table.add_row(f"{base} resampled, {k}", "", lost, lost, _value(retest.redraw_SRR), "", "", "")
+        ends = retest.net_ratio_interval
+        shown = "" if np.isnan(ends.low) else f"[{_value(ends.low)}, {_value(ends.high)}]"
+        table.add_row("net ratio of the two", "", "", "", _value(retest.net_ratio), "1.000", shown, "")
     return table
 
 

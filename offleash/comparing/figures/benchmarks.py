@@ -7,7 +7,7 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import METRIC_WORDS, basis, between, names
+from offleash.comparing.sentences import METRIC_WORDS, basis, between, names, redraw_rates
 from offleash.render.figure import (
     METRIC_SHAPES,
     METRICS,
@@ -28,6 +28,8 @@ TITLE = "Is the change the same on every benchmark?"
 MOST = 40  # benchmarks shown, those with most problems; the caption says how many are left out
 SHOWN = ("NSCR", "SRR", "NDR")
 METRIC_TITLES = {"NSCR": "NSCR, net change", "SRR": "SRR, kept", "NDR": "NDR, new"}
+# label, values, intervals, values of an unchanged model, and whether the line is a summary
+Line = tuple[str, dict[str, float], dict[str, Interval], dict[str, float], bool]
 # summaries below the benchmarks: pooled counts weigh by problems, the mean weighs all alike
 POOLED_LABEL, MEAN_LABEL = "all problems", "mean of benchmarks"
 
@@ -50,25 +52,24 @@ def benchmarks(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigu
     return Figure("benchmarks", TITLE, *_caption_and_alt(comparison), facets)
 
 
-def _lines(comparison: Comparison, look: FigureFormat) -> list[tuple[str, dict[str, float], dict[str, Interval], bool]]:
-    """Name, values, intervals, and whether a line is a summary; benchmarks by name, then all pooled, then the mean."""
+def _lines(comparison: Comparison, look: FigureFormat) -> list[Line]:
+    """One line per benchmark by name, then all problems pooled, then the mean."""
     # the largest benchmarks are shown, in the order of their names so that they are easy to find
     kept = sorted(sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST], key=lambda part: part.name)
     labels = short_names([part.name for part in kept], 16)
     lines = [
-        (f"{label} ({part.problems:,})", part.change.value, part.change.interval, False)
+        (f"{label} ({part.problems:,})", part.change.value, part.change.interval, redraw_rates(part.change), False)
         for label, part in zip(labels, kept, strict=True)
     ]
     problems = len(np.unique(comparison.tally.problem_P))
-    lines.append((f"{POOLED_LABEL} ({problems:,})", comparison.change.value, comparison.change.interval, True))
-    if comparison.macro is not None:
-        lines.append((MEAN_LABEL, comparison.macro.value, comparison.macro.interval, True))
+    pooled, macro = comparison.change, comparison.macro
+    lines.append((f"{POOLED_LABEL} ({problems:,})", pooled.value, pooled.interval, redraw_rates(pooled), True))
+    if macro is not None:
+        lines.append((MEAN_LABEL, macro.value, macro.interval, macro.redraw, True))
     return lines
 
 
-def _facet(
-    metric: str, lines: list[tuple[str, dict[str, float], dict[str, Interval], bool]], look: FigureFormat
-) -> Chart:
+def _facet(metric: str, lines: list[Line], look: FigureFormat) -> Chart:
     """One metric: a dot with its interval per benchmark, diamonds for the summaries.
 
     The axis always contains 0, so that a change and its absence look different at a glance.
@@ -79,9 +80,10 @@ def _facet(
             "value": rounded(value[metric]),
             "low": rounded(interval[metric].low),
             "high": rounded(interval[metric].high),
+            "same": rounded(same.get(metric, float("nan"))),
             "whole": whole,
         }
-        for label, value, interval, whole in lines
+        for label, value, interval, same, whole in lines
     ]
     ends = [float(str(row[end])) for row in rows for end in ("low", "high") if row[end] is not None]
     low, high = min([*ends, 0.0]), max([*ends, 0.0])
@@ -101,11 +103,13 @@ def _facet(
     shape = alt.condition("datum.whole", alt.value("diamond"), alt.value(METRIC_SHAPES["SRR"]))
     tips = [alt.Tooltip("benchmark:N"), alt.Tooltip("value:Q", title=metric)]
     tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
+    tips += [alt.Tooltip("same:Q", title="unchanged model")]
     points = chart.mark_point(filled=True, opacity=1, color=colour).encode(
         x="value:Q", size=size, shape=shape, tooltip=tips
     )
+    ticks = chart.mark_tick(color="#111111", thickness=1 if look.paper else 2, size=9 if look.paper else 15)
     # SRR and NDR cannot be negative, so only NSCR has a line at no change
-    layers: list[Chart] = [bars, points]
+    layers: list[Chart] = [bars, ticks.encode(x="same:Q", tooltip=tips), points]
     if metric == "NSCR":
         zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8, strokeDash=[3, 3])
         layers.insert(0, zero.encode(x="value:Q"))
@@ -126,7 +130,8 @@ def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
         "With many benchmarks some intervals miss the true value by chance; small benchmarks have wide intervals; "
         "where there is no dot, the value is undefined"
     )
-    caption = f"{read}. {summary}.{left_out_note} {mislead}. {basis(comparison)}"
+    same = "Black ticks: what an unchanged model drawn twice would show"
+    caption = f"{read}. {same}. {summary}.{left_out_note} {mislead}. {basis(comparison)}"
     value = {
         part.name: part.change.value["NSCR"] for part in comparison.benchmarks if isfinite(part.change.value["NSCR"])
     }

@@ -5,7 +5,7 @@ import numpy as np
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
-from offleash.comparing.sentences import METRIC_WORDS, basis, names
+from offleash.comparing.sentences import METRIC_WORDS, basis, names, redraw_rates
 from offleash.data.tally import Per
 from offleash.render.figure import (
     METRIC_DASHES,
@@ -151,7 +151,9 @@ def _caption_and_alt(subject: FigureInput, kinds: list[str]) -> tuple[str, str]:
     mislead = "All points share the same problems and the same base, so their errors are correlated."
     values = [(names(comparison)[1], comparison.change.value) for comparison in steps]
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
-    caption = f"{read}. Bars are 95% intervals.{union_text} {mislead} {basis(steps[-1])}"
+    same = [rates["SRR"] for comparison in steps if "SRR" in (rates := redraw_rates(comparison.change))]
+    chance = f" An unchanged model drawn twice would show SRR {share(min(same))} to {share(max(same))}." if same else ""
+    caption = f"{read}. Bars are 95% intervals.{union_text}{chance} {mislead} {basis(steps[-1])}"
     return caption, f"{len(steps)} checkpoints compared with {before}. {ratios_text}."
 
 

@@ -3,9 +3,9 @@
 import altair as alt
 
 from offleash.comparing.figures.figure_input import FigureInput, run_names
-from offleash.comparing.sentences import CELLS, basis, names
+from offleash.comparing.sentences import CELLS, basis, names, redraw_rates
 from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, with_size
-from offleash.render.numbers import counted, odds, whole
+from offleash.render.numbers import counted, odds, share, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
 TITLE = "How much of the support could be guessing?"
@@ -95,7 +95,11 @@ def _caption_and_alt(subject: FigureInput, bars: dict[str, dict[str, int]]) -> t
     if guessing.without is not None:
         left = ", ".join(f"{cell} {whole(getattr(guessing.without, cell))}" for cell in ("P", "E", "S", "O"))
         at = f"k = {guessing.without.k:,}, rule {guessing.without.rule.value}"
-        without = f" Without guess-support, {at}: {left} ({CELLS})."
+        # near a floor chance decides what is guess-support, so the table is never given without its redraw value
+        same = redraw_rates(guessing.without).get("SRR")
+        rate = f"SRR {share(guessing.without.value['SRR'])}"
+        unchanged = "" if same is None else f", where an unchanged model drawn twice would show {share(same)}"
+        without = f" Without guess-support, {at}: {left} ({CELLS}); {rate}{unchanged}."
     mislead = "A problem above its floor was not necessarily solved by reasoning; one without a floor cannot be tested."
     summary = "; ".join(
         f"{run_name[side]} has a correct sample on {counted(bars[side][CORRECT], 'problem')}, "

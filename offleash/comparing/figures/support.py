@@ -138,8 +138,19 @@ def _ratios(comparison: Comparison, look: FigureFormat) -> Chart:
     )
     traces = {label: (METRICS[name], METRIC_DASHES[name]) for name, label in METRIC_NAMES.items()}
     zero = alt.Chart(data([{"value": 0}])).mark_rule(strokeWidth=0.8).encode(y="value:Q")
-    curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y)]
+    curves = [*bands(rows, "ratio", traces, x, low), *lines(rows, "ratio", traces, x, y), *_unchanged(comparison, x)]
     return with_size(layered(zero, *curves, points_with_tooltips), look)
+
+
+def _unchanged(comparison: Comparison, x: alt.X) -> list[Chart]:
+    """SRR of an unchanged model drawn twice, as a thin black line; none where nothing is random."""
+    curve = comparison.curves["SRR"]
+    if curve.redraw_K is None:
+        return []
+    rows: list[Row] = [
+        {"k": int(k), "value": rounded(value)} for k, value in zip(curve.k_K, curve.redraw_K, strict=True)
+    ]
+    return [alt.Chart(data(rows)).mark_line(strokeWidth=1, color="#111111").encode(x=x, y="value:Q")]
 
 
 def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
@@ -147,7 +158,8 @@ def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Floa
     retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
     read = f"First plot: number of {unit(comparison)} in each class with k samples per problem ({CELLS})"
-    second = f"Second plot: {metrics}. Bands contain the whole curve with 95% confidence"
+    thin = "" if comparison.curves["SRR"].redraw_K is None else "; thin black line: SRR of an unchanged model"
+    second = f"Second plot: {metrics}. Bands contain the whole curve with 95% confidence{thin}"
     note = "" if comparison.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
     rule = "" if change.rule is Rule.SEEN else f" Both plots use the rule seen at every k, not {change.rule.value}."
     chance = ""

@@ -18,7 +18,7 @@ from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
-from offleash.comparing.sentences import finding, warnings
+from offleash.comparing.sentences import finding, redraw_rates, warnings
 from offleash.data.run import Run
 from offleash.data.tally import Per
 from offleash.progress import Progress, silent
@@ -63,9 +63,10 @@ class Chapter:
     def rates(self) -> list[tuple[str, str]]:
         """The rates that are defined, with their intervals."""
         change = self.comparison.change
-        ends = {name: change.interval[name] for name in METRICS}
+        ends, same = {name: change.interval[name] for name in METRICS}, redraw_rates(change)
+        unchanged = {name: f", unchanged model {value:.3f}" for name, value in same.items()}
         return [
-            (name, f"{change.value[name]:.3f} [{ends[name].low:.3f}, {ends[name].high:.3f}]")
+            (name, f"{change.value[name]:.3f} [{ends[name].low:.3f}, {ends[name].high:.3f}]{unchanged.get(name, '')}")
             for name in METRICS
             if not np.isnan(change.value[name])
         ]
@@ -109,7 +110,9 @@ def checkpoint_table(subject: FigureInput) -> Table | None:
         change = comparison.change
         reached = (change.P + change.E) / change.problems if change.problems else float("nan")
         cells = [whole(float(getattr(change, name))) for name in "PESO"]
-        values = [_value(change.value[name]) for name in METRICS]
+        same = redraw_rates(change)
+        # each rate with that of an unchanged model drawn twice in the next column
+        values = [_value(rates.get(name, np.nan)) for name in METRICS for rates in (change.value, same)]
         first = [_value(float(comparison.curves["after"].value_K[0])), _value(reached)] if by_problem else []
         rows.append([change.after, *first, *cells, *values])
     # the union is counted per problem by the rule seen, so it has no place in a table of another rule or target
@@ -119,8 +122,9 @@ def checkpoint_table(subject: FigureInput) -> Table | None:
         if together.equal_k is not None:
             every.append((f"union of {together.checkpoints}, {k:,} samples in total", together.equal_k))
         # the union has no rates, since no intervals are computed for it
-        rows += [[name, "", "", *map(whole, cells), *[""] * len(METRICS)] for name, cells in every]
-    return Table(["run", *passes, "P", "E", "S", "O", *METRICS], rows)
+        rows += [[name, "", "", *map(whole, cells), *[""] * 2 * len(METRICS)] for name, cells in every]
+    heads = [head for name in METRICS for head in (name, f"{name}, unchanged model")]
+    return Table(["run", *passes, "P", "E", "S", "O", *heads], rows)
 
 
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offleash.comparing.compare import Comparison
-from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, chance_rates
+from offleash.comparing.sentences import FORMULAS, MEANING, SPELT_OUT, redraw_rates
 from offleash.render.figure import CLASS_NAMES
 from offleash.render.json import count
 from offleash.render.numbers import whole
@@ -73,7 +73,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
 
 def rates(comparison: Comparison) -> list[RateTile]:
     """SRR, NDR, SDS and NSCR."""
-    chance_by_metric = chance_rates(comparison)
+    chance_by_metric = redraw_rates(comparison.change)
     return [_rate(comparison, name, chance_by_metric.get(name)) for name in METRICS]
 
 
