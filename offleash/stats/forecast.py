@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from offleash.stats.binomials import log_miss
 from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
-from offleash.stats.mixture import RateLikelihood, functional_range, miss, npmle
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,6 +156,13 @@ def _no_range(n: int, problems: int) -> str | None:
 
 def _range(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> tuple[Floats, Floats]:
     """Ends of the coverage beyond n: what is reached, and the share of problems that is newly reached."""
+    from offleash.stats.mixture import (
+        RateLikelihood,
+        functional_range,
+        miss,
+        npmle,
+    )  # most comparisons read no forecast
+
     n_U, count_U = np.unique(drawn_P, return_counts=True)
     rounded_P = drawn_P
     if n_U.size > MOST_SIZES:

@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_SPLITS = 65
+Z_95 = 1.959964  # normal quantile of a two-sided interval at LEVEL
 SAME_TOLERANCE = 1e-12  # coverages nearer than this are equal: a run alone is then preferred to a split
 
 
@@ -227,8 +228,6 @@ def _cross_fit(reach_PS: Floats, base_S: Ints, half_HP: NDArray[np.bool_]) -> fl
 
 def _gain_interval(reach_PS: Floats, gain: float, replicates: int, seed: int) -> Interval:
     """Bounds of C(split) - C(run alone), together for all splits and both runs, and from them those of the gain."""
-    from scipy.special import ndtri, stdtrit
-
     problems, splits = reach_PS.shape
     if problems < MIN_EFFECTIVE_PROBLEMS:
         return NO_INTERVAL
@@ -241,8 +240,10 @@ def _gain_interval(reach_PS: Floats, gain: float, replicates: int, seed: int) ->
     replicate_BD = (sums_BD + pseudo_B2 @ np.array([[1.0], [-1.0]])) / (problems + pseudo_B2.sum(axis=1, keepdims=True))
     deviation_BD = replicate_BD - replicate_BD.mean(axis=0)
     spread_D = replicate_BD.std(axis=0)
-    tail = (1 + LEVEL) / 2
-    t_factor = float(stdtrit(problems - 1, tail) / ndtri(tail))
+    # Student's t over the normal quantile by Fisher's expansion, to 0.001 from 7 degrees of freedom; needs no scipy
+    z, inverse = Z_95, 1 / (problems - 1)
+    t_factor = 1 + (z**2 + 1) * inverse / 4 + (5 * z**4 + 16 * z**2 + 3) * inverse**2 / 96
+    t_factor += (3 * z**6 + 19 * z**4 + 17 * z**2 - 15) * inverse**3 / 384
     width_D = t_factor * np.quantile(np.abs(deviation_BD / spread_D).max(axis=1), LEVEL) * spread_D
     mean_D = difference_PD.mean(axis=0)
     # a split gains what it exceeds the better run by; a run alone, also a choice, gains 0
