@@ -85,7 +85,8 @@ def _prompt(template: str, places: list[str], row: Mapping[str, object]) -> str:
     details = _details(row.get("details"))
     own = detail_parts(details)
     for name, words in NEEDED.items():
-        if own[name] and name not in places and OWN_PROMPT not in places:
+        asked = name in places or OWN_PROMPT in places or _in_question(details.get(name), question)
+        if own[name] and not asked:
             raise OffleashError(
                 f"Problem {row['problem']!r} has {words}, which the template leaves out. Add {{{name}}}, or use "
                 "{prompt}, the problem's own prompt."
@@ -99,6 +100,11 @@ def _prompt(template: str, places: list[str], row: Mapping[str, object]) -> str:
         OWN_PROMPT: str(row.get("prompt") or question),
     }
     return filled(template, parts)
+
+
+def _in_question(value: object, question: str) -> bool:
+    """Whether a question shows its choices, or its starter code, by itself."""
+    return all(str(text) in question for text in (value if isinstance(value, list) else [value]))
 
 
 def _details(text: object) -> dict[str, object]:

@@ -46,6 +46,11 @@ def test_choices_and_starter_code_are_not_left_out() -> None:
         assert with_template(problems, "Please: {prompt}").height
 
 
+def test_a_question_that_shows_its_choices_itself_needs_no_place_for_them() -> None:
+    problems = frame("Which? (A) three (B) four", choices=["three", "four"])
+    assert with_template(problems, "{question}!")["prompt"][0] == "Which? (A) three (B) four!"
+
+
 @pytest.mark.parametrize("text", ["", "Solve this.", "{Question}", "{ question", "\\boxed{question"])
 def test_a_template_without_the_question_is_refused(text: str) -> None:
     with pytest.raises(OffleashError, match="question"):
