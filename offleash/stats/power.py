@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offleash.stats.binomials import Float, Integer, binomial_at_least, log_miss
+from offleash.stats.binomials import Float, Integer, binomial_at_least, binomial_pmf, log_miss
 from offleash.stats.significance import CONFIDENCE, TIE_FACTOR
 from offleash.stats.support_classes import AFTER, BEFORE, epsilon
 
@@ -86,15 +86,22 @@ def detectable_rate(k: int, least: int, power: float = POWER) -> float:
         power: the chance.
 
     Returns:
-        The rate, to three digits.
+        The rate.
 
     Example:
         >>> round(detectable_rate(256, 10), 4)
         0.0486
     """
-    from scipy.special import betaincinv  # P(Bin(k, r) >= c) is the beta distribution function I_r(c, k - c + 1)
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:  # the chance grows with the rate
+        rate = (low + high) / 2
+        low, high = (low, rate) if _chance_of_at_least(least, k, rate) >= power else (rate, high)
+    return high
 
-    return float(betaincinv(least, k - least + 1, power))
+
+def _chance_of_at_least(least: int, k: int, rate: float) -> float:
+    """P(Bin(k, rate) >= least) from the few terms below it: importing `scipy.special` would take longer."""
+    return float(max(0.0, 1 - binomial_pmf(np.arange(least), k, rate).sum()))
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ def gain_power(
     for step in RATE_STEPS if drawn_C.size and samples else ():
         rate = step * float(epsilon(samples))
         if rate < 1:
-            significant = None if needed is None else float(chance_of_detection(np.array(rate), samples, needed))
+            significant = None if needed is None else _chance_of_at_least(needed, samples, rate)
             seen = float(-np.expm1(samples * np.log1p(-rate)))
             at.append(GainsAtRate(rate, seen, significant, most_with_rate(drawn_C, gained, rate, confidence)))
     detectable = None if needed is None else detectable_rate(samples, needed)
