@@ -321,3 +321,9 @@ def test_a_training_that_goes_on_may_be_longer_but_no_other_one() -> None:
     changed = [name for name, *_ in recipe_differences(PLAIN, other)]
     assert sorted(changed) == ["method.kl", "model", "optimizer.rate", "problems.size", "traces"]
     assert changed == [name for name, *_ in recipe_differences(other, PLAIN)]
+
+
+def test_a_recipe_names_a_verifier_of_ones_own_and_its_threshold(tmp_path: Path) -> None:
+    recipe = read(tmp_path, LEAST, "verifier=rewards.py:compute_score", "threshold=5e-1")
+    assert (recipe.verifier, recipe.threshold) == ("rewards.py:compute_score", 0.5)
+    assert "threshold" in refusal(tmp_path, LEAST, "threshold=high")
