@@ -33,7 +33,7 @@ from offleash.reporting.comparison import SCHEMA, document
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of
-from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.cases import before_drawing, problem_cases, refuse_unreadable
 from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
 RUN_FOLDERS = ("base", "rl")  # the folders of the two runs
@@ -141,7 +141,7 @@ def check_study(
         progress(f"checking {model}")
         check_model(model)
     options, where = verifying or VerifyOptions(), "this study"
-    cases = problem_cases(with_prompts(request.problems), options.verifier, options.extraction, where)
+    cases = problem_cases(with_prompts(request.problems), options.verifier, before_drawing(options.extraction), where)
     progress("reading gold answers")
     with open_judge(options) as judge:
         refuse_unreadable(judge, cases, where)

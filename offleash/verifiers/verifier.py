@@ -101,6 +101,7 @@ class OwnFunction:
     threshold: float = 1.0  # a number from which on it means correct
     messages: bool = False  # completions are lists of messages, not texts
     tokenizer: str = ""  # of the model that drew the run: for functions that take token ids
+    folder: str = ""  # of the package of a module, where this process finds it
 
 
 @dataclass(frozen=True)

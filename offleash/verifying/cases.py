@@ -48,6 +48,11 @@ class ExtractionOptions:
         return replace(verifier, name=verifier.name + suffix, steps=steps)
 
 
+def before_drawing(extraction: ExtractionOptions) -> ExtractionOptions:
+    """The options for a check of problems whose samples are still to be drawn."""
+    return replace(extraction, call=replace(extraction.call, undrawn=True))
+
+
 def problem_cases(
     problems: pl.DataFrame, wanted: str | None, extraction: ExtractionOptions, where: str
 ) -> dict[str, tuple[ProblemCase, Verifier]]:

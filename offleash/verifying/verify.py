@@ -295,6 +295,11 @@ def _about(judge: Judge, cases: CasesByProblem) -> str:
         {
             # stored as "ladder": run folders written by earlier versions have it under that name
             identity: {"ladder": verifier.steps, "seconds": verifier.seconds, "memory": verifier.memory}
+            | (
+                {}
+                if verifier.own is None
+                else {"function": verifier.own.reference, "interface": verifier.own.interface}
+            )
             for identity, verifier in sorted(verifiers.items())
         },
         indent=2,

@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,20 @@ def test_an_exception_is_a_failure_in_words(tmp_path: Path) -> None:
     assert (judgement.verdict, judgement.reason) == (Verdict.FAILED, "KeyError: 'oops'")
 
 
+def test_a_module_is_loaded_from_where_this_process_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Editable installs: a finder of this process knows the package, and no path of Python does."""
+    (tmp_path / "edited_rewards").mkdir()
+    (tmp_path / "edited_rewards" / "__init__.py").write_text("def f(text, gold):\n    return text == gold\n")
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+            return PathFinder.find_spec(name, [str(tmp_path)]) if name == "edited_rewards" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert own_verifier("edited_rewards:f").name == "own-f"
+
+
 # The verifier: its version is the hash of the file and of the local modules that it imports.
 
 
@@ -305,3 +321,7 @@ def test_options_that_change_verdicts_are_part_of_the_name() -> None:
     with_ids = Verifier("own-f", "1", (), "m", own=OwnFunction("a.py:f", TRL, ("completion_ids",)))
     with pytest.raises(OffleashError, match="completion_ids"):
         CallOptions().of(with_ids)
+    assert CallOptions(undrawn=True).of(with_ids).own == with_ids.own
+    assert CallOptions(tokenizer="org/model").of(with_ids).own == OwnFunction(
+        "a.py:f", TRL, ("completion_ids",), tokenizer="org/model"
+    )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 
 from offleash.data.verdict import Verdict
@@ -23,6 +24,7 @@ PREFIX = "own-"  # before a function's name in that of its verdicts: a function 
 STEPS = ("tag", "boxed", "hashes", "expression", "stated", "concluded", "formula")  # of `extracted`: those of `math`
 SECONDS = 10.0  # of processor time per sample
 SECONDS_TO_LOAD = 60.0  # of processor time: a function may import torch
+SECONDS_FOR_TOKENIZER = 30.0  # more for functions of token ids: the first sample loads transformers and a tokenizer
 MEMORY = 16 << 30  # bytes of address space: torch alone maps several gigabytes
 GOLD_NAMES = ("gold", "solution", "answer", "ground_truth")  # what data sets and rewards call the gold answer
 
@@ -65,10 +67,12 @@ def _loaded(reference: str) -> tuple[Verifier, list[str]]:
         isolation=Isolation.WORKER,
         seconds=SECONDS_TO_LOAD,
         memory=MEMORY,
-        own=OwnFunction(reference, OURS, ()),
+        own=OwnFunction(reference, OURS, (), folder=_package_folder(reference)),
     )
+    assert verifier.own is not None
+    case = Case("", details={"reference": reference, "folder": verifier.own.folder})
     with Pool(1) as pool:
-        ((_, judgement),) = pool.judge(verifier, [Case("", details={"reference": reference})])
+        ((_, judgement),) = pool.judge(verifier, [case])
     if judgement.verdict is not Verdict.CORRECT or judgement.solution is None:
         raise OffleashError(
             f"The verifier {reference} could not be loaded: {judgement.reason or 'it gave no reason'}. "
@@ -81,10 +85,24 @@ def _loaded(reference: str) -> tuple[Verifier, list[str]]:
         tuple(described["required"]),
         tuple(described["optional"]),
         described["any_keyword"],
+        folder=verifier.own.folder,
     )
     # every worker loads the function with its first sample, which has to have the time for it
     seconds = SECONDS + round(3 * judgement.seconds)
     return replace(verifier, revision=described["revision"], seconds=seconds, own=own), described["files"]
+
+
+def _package_folder(reference: str) -> str:
+    """Where the package of MODULE:NAME is; editable installs have finders of their own, which a worker has not."""
+    where = reference.rpartition(":")[0]
+    try:
+        spec = None if where.endswith(".py") else find_spec(where.partition(".")[0])
+    except (ImportError, ValueError):
+        return ""
+    if spec is None:
+        return ""
+    places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
+    return str(Path(places[0]).parent) if Path(places[0]).is_absolute() else ""
 
 
 def _states(files: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -109,6 +127,7 @@ class CallOptions:
     completions: str | None = None  # "messages" or "text"; None: as the run was drawn
     chat: bool = False  # the run was drawn with a chat template
     tokenizer: str = ""  # of the model that drew the run, where it is known
+    undrawn: bool = False  # the run is still to be drawn: whether it will have a tokenizer is not known
 
     def of(self, verifier: Verifier) -> Verifier:
         """The verifier under these options; those that change verdicts are part of its name."""
@@ -120,7 +139,7 @@ class CallOptions:
         if own.interface == TRL and messages != self.chat:
             suffix += f".{self.completions}"
         takes_ids = "completion_ids" in (*own.required, *own.optional)
-        if "completion_ids" in own.required and not self.tokenizer:
+        if "completion_ids" in own.required and not self.tokenizer and not self.undrawn:
             raise OffleashError(
                 f"{own.reference} takes completion_ids, the token ids of samples, and this run has no tokenizer: only "
                 "those of hf: and vllm: models have one. Let it read the completions instead."
@@ -128,6 +147,7 @@ class CallOptions:
         return replace(
             verifier,
             name=verifier.name + suffix,
+            seconds=verifier.seconds + (SECONDS_FOR_TOKENIZER if takes_ids else 0.0),
             own=replace(
                 own, threshold=self.threshold, messages=messages, tokenizer=self.tokenizer if takes_ids else ""
             ),
@@ -206,11 +226,12 @@ def case_details(own: OwnFunction, problem: OwnProblem) -> tuple[dict[str, objec
     """The details of all cases of a problem, and a hash of them: all that verdicts depend on beside the sample."""
     details: dict[str, object] = {
         "reference": own.reference,
+        "folder": own.folder,
         "interface": own.interface,
         "messages": own.messages,
         "threshold": own.threshold,
         "tokenizer": own.tokenizer,
         "arguments": arguments(own, problem),
     }
-    hashed = json.dumps({**details, "reference": ""}, sort_keys=True, default=str)
+    hashed = json.dumps({**details, "reference": "", "folder": ""}, sort_keys=True, default=str)
     return details, blake2b(hashed.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -40,7 +40,9 @@ def packed(text: str, extracted: str | None) -> str:
 def decide(case: Case) -> Judgement:
     """Serve a case of bind.py: a sample to judge, or a function to load and describe."""
     details = dict(case.details)
-    reference = str(details["reference"])
+    reference, folder = str(details["reference"]), str(details.get("folder", ""))
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     if "arguments" not in details:
         return _described(reference)
     text, extracted = json.loads(case.answer)
