@@ -76,7 +76,21 @@ Verdicts = Annotated[
     Flag("Which verifier's stored verdicts to use, if a run has several.", metavar="NAME", heading=VERDICTS),
 ]
 Verifier = Annotated[
-    str | None, Flag("Judge with this verifier instead of each problem's own.", metavar="NAME", heading=VERDICTS)
+    str | None,
+    Flag(
+        "Judge with this verifier, or your own FILE.py:NAME, instead of each problem's.",
+        metavar="NAME",
+        heading=VERDICTS,
+    ),
+]
+Threshold = Annotated[float, Flag("Scores at or above this count as correct.", metavar="SCORE", heading=VERDICTS)]
+Completions = Annotated[
+    str | None,
+    Flag(
+        "How a TRL reward gets completions. Default: messages if the run used a chat template.",
+        choices=("messages", "text"),
+        heading=VERDICTS,
+    ),
 ]
 GoldFrom = Annotated[
     str | Path | None,
@@ -141,7 +155,7 @@ class Reading:
     filter: Annotated[
         str | None, Flag("Which filter (lm-eval) or scorer (inspect) to use, if there are several.", metavar="NAME")
     ] = None
-    threshold: Annotated[float, Flag("Scores at or above this count as correct.", metavar="SCORE")] = 1.0
+    threshold: Threshold = 1.0
     rows: Annotated[
         str | None, Flag("Where a JSON object holds its rows: a dotted path, data.results.", metavar="PATH")
     ] = None
@@ -163,6 +177,8 @@ class Judging:
         str | None, Flag("OpenAI-compatible server of the judge model, for the verifier model_judge.", metavar="URL")
     ] = None
     judge_model: Annotated[str | None, Flag("Name of the judge model on that server.", metavar="NAME")] = None
+    threshold: Threshold = 1.0
+    completions: Completions = None
 
 
 @dataclass(frozen=True)

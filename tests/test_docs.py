@@ -55,7 +55,7 @@ def in_repository(path: str) -> bool:
 
 
 def exists(path: str, folder: Path) -> bool:
-    return any(folder.glob(path))
+    return any(folder.glob(re.sub(r"(\.py):.*", r"\1", path)))  # FILE.py:NAME
 
 
 NAMED = ("benchmarks", "source", "runs", "squares", "tokens", "samples", "fork_height", "distinct_answers", "reasons")

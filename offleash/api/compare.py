@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from offleash.errors import OffleashError, unknown
+from offleash.errors import OffleashError
 from offleash.options import (
     Allow,
     At,
@@ -25,6 +25,7 @@ from offleash.options import (
     SplitBy,
     Verdicts,
     Verifier,
+    Without,
 )
 from offleash.progress import Progress, silent
 from offleash.signatures import verb
@@ -108,7 +109,7 @@ def compare(
     opened: Opened = False,
     split_by: SplitBy = None,
     reading: Reading = Reading(),
-    judging: Judging = Judging(),
+    judging: Annotated[Judging, Without("threshold")] = Judging(),
     command: str = "",
     progress: Progress = silent,
 ) -> "ComparisonResult":
@@ -192,12 +193,17 @@ def compare(
     judged: Any = ()
     if verifier is not None:
         from offleash.loading.problem_set import load_problems
-        from offleash.verifiers.registry import VERIFIERS
+        from offleash.verifiers.registry import chosen_verifier
         from offleash.verifying.cases import ExtractionOptions
         from offleash.verifying.verify import verify_options
 
-        if verifier not in VERIFIERS:
-            raise OffleashError(f"{unknown('verifier', verifier, VERIFIERS)} For stored verdicts use --verdicts NAME.")
+        try:
+            own = chosen_verifier(verifier).own
+        except OffleashError as error:
+            hint = " For stored verdicts use --verdicts NAME." if str(error).startswith("There is no verifier") else ""
+            raise OffleashError(f"{error}{hint}") from None
+        if own is not None:
+            judging = replace(judging, threshold=reading.threshold)  # one option for logs and for the verifier
         extraction = ExtractionOptions(opened=opened, extracted=bool(reading.columns.get("answer")))
         golds = load_problems(str(problems)).frame if problems is not None else None
         how = replace(verify_options(verifier, judging, extraction, golds), partial=True)
@@ -352,7 +358,7 @@ FIGURES = (
 
 @verb
 def figure(
-    name: Annotated[str, Data("NAME", f"Which figure: {', '.join(FIGURES)}.")],
+    name: Annotated[str, Data("NAME", f"Which figure: {', '.join(FIGURES)}; or your own FILE.py:NAME.")],
     *runs: Annotated["str | Path | Run | pl.DataFrame", RUNS],
     out: Annotated[str | Path, Flag("Output file: .pdf, .svg or .png.", short="-o", metavar="FILE")],
     width: Annotated[
@@ -369,6 +375,7 @@ def figure(
       offleash figure passes runs/base runs/rl -o passes.pdf
       offleash figure plane runs/base runs/rl -o plane.svg --width 480
       offleash figure checkpoints base step100 step200 -o steps.png
+      offleash figure ranks.py:ranks runs/base runs/rl -o ranks.svg
 
     In Python:
       >>> ol.figure("plane", "examples/counts/base.csv", "examples/counts/rl.csv", out="plane.svg").path.name
@@ -380,7 +387,9 @@ def figure(
     from offleash.render.output import check_writable
 
     if name not in FIGURES:
-        raise unknown("figure", name, FIGURES)
+        from offleash.reporting.figures import own_figure
+
+        own_figure(name)  # an unknown name is refused before the runs are read
     path = Path(out)
     kind_of(path)
     check_writable(path)

@@ -8,6 +8,7 @@ from offleash.progress import Progress, silent
 from offleash.signatures import verb
 
 if TYPE_CHECKING:
+    from offleash.data.tables import Note
     from offleash.results.samples import FormatsResult, FsckResult, ImportResult
 
 
@@ -45,7 +46,7 @@ def import_logs(
 
 
 @verb
-def show_formats() -> "FormatsResult":
+def show_formats(*, announce: Progress = silent) -> "FormatsResult":
     """List the log formats that can be read; they are recognised by content.
 
     Examples:
@@ -56,10 +57,14 @@ def show_formats() -> "FormatsResult":
       >>> [log["name"] for log in ol.show_formats().formats][:3]
       ['lm_eval', 'lighteval', 'inspect']
     """
-    from offleash.logs.registry import FORMATS
+    from offleash.logs.registry import FORMATS, plugin_formats
     from offleash.results.samples import FormatsResult
 
-    rows = ({"name": kind.name, "about": kind.about, "examples": list(kind.examples)} for kind in FORMATS.values())
+    notes: list[Note] = []
+    kinds = [*FORMATS.values(), *plugin_formats(notes)]
+    rows = [{"name": kind.name, "about": kind.about, "examples": list(kind.examples)} for kind in kinds]
+    for note in notes:
+        announce(note.text)
     return FormatsResult(tuple(rows))
 
 

@@ -10,6 +10,7 @@ from offleash.api.draw import PROBLEMS, problem_frame, read_problems
 from offleash.errors import OffleashError
 from offleash.options import (
     Columns,
+    Completions,
     Data,
     Decoding,
     EngineOptions,
@@ -20,6 +21,7 @@ from offleash.options import (
     Opened,
     ProblemSelection,
     Prompting,
+    Threshold,
     TrustCode,
     Verdicts,
     Verifier,
@@ -63,6 +65,7 @@ def verify(
     Examples:
       offleash verify runs/base runs/rl                     each problem by its own verifier
       offleash verify runs/base runs/rl --verifier math
+      offleash verify runs/base runs/rl --verifier rewards.py:compute_score
       offleash verify runs/base runs/rl --also string       by two, then, with the one that counts:
       offleash compare runs/base runs/rl --verdicts math --flips
       offleash verify runs/code --problems humaneval        tests that the samples' log did not keep
@@ -228,6 +231,8 @@ def check(
     verifier: Verifier = None,
     jobs: Jobs = 0,
     trust_code: TrustCode = False,
+    threshold: Threshold = 1.0,
+    completions: Completions = None,
     selection: ProblemSelection = ProblemSelection(),
     progress: Progress = silent,
 ) -> "CheckResult":
@@ -235,6 +240,7 @@ def check(
 
     Examples:
       offleash check problems.jsonl --verifier math
+      offleash check problems.jsonl --verifier rewards.py:compute_score
       offleash check aime24 --from aime24_copy.jsonl --json
       offleash check reasoning_gym:leg_counting --size 20
 
@@ -244,13 +250,16 @@ def check(
     """
     from offleash.results.samples import CheckResult
     from offleash.verifying.check_problems import check as check_problems
+    from offleash.verifying.verify import call_options
 
+    call = call_options(verifier, Judging(threshold=threshold, completions=completions))
     rows = {}
     if isinstance(problems, str | Path):
         read = read_problems(problems, selection, progress)
         frame, rows = read.frame, dict(read.rows)
     else:
         frame = problem_frame(problems, selection, progress)
-    return CheckResult(
-        check_problems(frame, rows=rows, name=verifier, jobs=jobs or None, trust_code=trust_code, progress=progress)
+    checked = check_problems(
+        frame, rows=rows, name=verifier, jobs=jobs or None, trust_code=trust_code, call=call, progress=progress
     )
+    return CheckResult(checked)

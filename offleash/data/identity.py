@@ -85,7 +85,8 @@ def problem_differences(stored: pl.DataFrame, requested: pl.DataFrame) -> list[S
             SettingDifference("number of problems", stored.height, requested.height),
             SettingDifference(f"has problem {unmatched_ids[0]!r}", *in_frame),
         ]
-    for column in [name for name in PROBLEMS if name not in ("problem", "hash")]:  # the hash is the question's
+    # the hash is the question's; further columns of a file decide no sample
+    for column in [name for name in PROBLEMS if name not in ("problem", "hash", "columns")]:
         for problem, old, new in zip(
             stored["problem"], stored[column].to_list(), requested[column].to_list(), strict=True
         ):

@@ -46,6 +46,26 @@ class Origin:
     template: str | None  # hash of a fixed prompt after the chat template; None where a server applies it
     prompt: str | None = None  # the user's template of prompts (--prompt); None: each problem's own
 
+    @property
+    def chat(self) -> bool:
+        """Whether prompts went through a chat template, here or on a server."""
+        if self.about.get("raw") is True:
+            return False
+        return self.template is None or self.template != template_hash(PROBE_QUESTION)
+
+    @property
+    def tokenizer(self) -> str:
+        """The path or hub name of the model's tokenizer; "" where another program has it."""
+        return str(self.about.get("model", "")) if self.about.get("sampler") in ("hf", "vllm") else ""
+
+
+PROBE_QUESTION = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
+
+
+def template_hash(rendered: str) -> str:
+    """Hash of PROBE_QUESTION after a chat template, by which templates are told apart."""
+    return blake2b(rendered.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
 
 GOLD_GUESSED = "gold_guessed"  # a fact of imported logs: the column of golds, if it may be that of the model's answers
 

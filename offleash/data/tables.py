@@ -37,6 +37,7 @@ PROBLEMS: dict[str, pl.DataType] = {
     "images": pl.List(pl.String()),  # data: addresses, in the order in which the question shows them
     "identity": pl.String(),  # the tool's own name of the problem's content (lm-eval's doc_hash); null: it has none
     "contents": pl.String(),  # JSON object: hashes of choices, images, tests, context in a log (data/content.py)
+    "columns": pl.String(),  # JSON object: further columns of a user's file, for verifiers that take them
 }
 
 

@@ -36,7 +36,7 @@ from offleash.samplers.registry import EXTRAS, Model, open_sampler
 from offleash.samplers.sampler import Sampler, SamplingParams
 from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import VerifyOptions, open_judge, stored_name, verify, verify_shards
+from offleash.verifying.verify import VerifyOptions, extraction_of, open_judge, stored_name, verify, verify_shards
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _judging(
     if not until:
         yield None
         return
-    extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
+    extraction = extraction_of(origin, options.extraction)
     cases = problem_cases(with_prompts(problems), options.verifier, extraction, where)
     with open_judge(replace(options, extraction=extraction)) as judge:
         refuse_unreadable(judge, cases, where)

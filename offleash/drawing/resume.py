@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.data.identity import differences, origin_differences, problem_differences, refuse_differences, resume_step
-from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
+from offleash.data.run import PROBE_QUESTION, Budget, Origin, budget_in, read_facts, read_origin, template_hash
 from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_certificate
 from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, as_problems
@@ -26,7 +26,6 @@ from offleash.samplers.sampler import About, Sampler, SamplingParams
 from offleash.samplers.seeds import seed_of
 
 REVERIFY_HINT = "If only gold answers changed, no new samples are needed: offleash verify RUN --problems PROBLEMS."
-PROBE_QUESTION = "What is 1 + 1?"  # rendered by every chat template, so that its hash identifies the template
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def origin_of(
         chunks={"first": chunks.first, "growth": chunks.growth, "largest": chunks.largest},
         thinking=rendered is not None and opens_reasoning(rendered),
         prompts=_hash(json.dumps(prompts)),
-        template=None if rendered is None else _hash(rendered),
+        template=None if rendered is None else template_hash(rendered),
         prompt=prompt,
     )
 

@@ -18,13 +18,13 @@ from offleash.data.run import GOLD_GUESSED, RUN_FILE, Run, read_origin
 from offleash.data.run_folder import is_run, open_run
 from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
-from offleash.errors import OffleashError, unknown
+from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
 from offleash.files.detect import LfsPointerError, head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
 from offleash.loading.merge import FilePart, GatheredRuns, gather, part_of, without_first_rows
 from offleash.logs.format import Log, Options, Skip
-from offleash.logs.registry import FORMATS, open_log, recognised
+from offleash.logs.registry import FORMATS, format_named, open_log, recognised
 from offleash.options import Reading
 from offleash.progress import Progress, silent
 
@@ -52,8 +52,8 @@ class LoadOptions:
     verdicts: str | None = None  # of this verifier, where a run folder has those of several
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise unknown("format", self.format, FORMATS)
+        if self.format is not None:
+            format_named(self.format)
 
 
 def load_options(
@@ -195,7 +195,7 @@ def _repeats(opened: Mapping[Path, Log]) -> dict[Path, Skip]:
     return {
         path: skip
         for name, paths in by_format.items()
-        if len(paths) > 1 and (skipped := FORMATS[name].skip) is not None
+        if len(paths) > 1 and name in FORMATS and (skipped := FORMATS[name].skip) is not None
         for path, skip in skipped(paths).items()
     }
 

@@ -76,6 +76,7 @@ FORMATS = Formats(
     }
 )
 
+ENTRY_POINTS = "offleash.formats"
 MISSING_SHARE = 0.7  # of its columns, beyond which a format is not near
 
 # Formats that choose by --filter.
@@ -84,17 +85,18 @@ FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm"
 
 def open_log(path: Path, options: Options, format: str | None = None) -> Log:  # noqa: A002 - the word of the command line
     """Read a file by its content, or as the format named. Lazy: see `Log`."""
-    if format is not None and format not in FORMATS:
-        raise unknown("format", format, FORMATS)
+    chosen = None if format is None else format_named(format)
     refuse_pickle(path)
     head = head_of(path)
-    if format is None:
-        kind, head = _match(head, options)
+    notes: list[Note] = []
+    if chosen is None:
+        kind, head = _match(head, options, notes)
     else:
-        kind, head = FORMATS[format], _rows_inside(head, options) if format in TABLES or options.rows else head
+        kind, head = chosen, _rows_inside(head, options) if format in TABLES or options.rows else head
     if kind is None:
         raise _unrecognised(head)
     log = kind.read(path, head, options)
+    log.notes.extend(notes)
     # A note and not an error: one --filter may be meant for another file of the same comparison.
     if options.filter is not None and kind.name not in FILTERED:
         what = f"--filter {options.filter} is not used: {kind.name} has nothing to choose from"
@@ -102,12 +104,43 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     return log
 
 
+def format_named(name: str) -> Format:
+    """The format that a user names: one of ours, of an installed package, or their own FILE.py:NAME."""
+    if name in FORMATS:
+        return FORMATS[name]
+    from offleash.plugins import find_own, plugin_names  # here: our own formats need no plugins
+
+    own = find_own(ENTRY_POINTS, name, "log format")
+    if own is None:
+        raise unknown("format", name, [*FORMATS, *plugin_names(ENTRY_POINTS)])
+    if not isinstance(own, Format):
+        raise OffleashError(f"The log format {name} is a {type(own).__name__}. Name a Format: FILE.py:FORMAT.")
+    return own
+
+
+def plugin_formats(notes: list[Note]) -> Iterator[Format]:
+    """The formats of installed packages; one that does not load gets a note, and the others work."""
+    from offleash.plugins import load_entry_point, plugin_names
+
+    for name in plugin_names(ENTRY_POINTS):
+        try:
+            plugin = load_entry_point(ENTRY_POINTS, name)
+        except OffleashError as error:
+            notes.append(Note(str(error), warning=True, code="plugin_not_loaded"))
+            continue
+        if isinstance(plugin, Format):
+            yield plugin
+        else:
+            text = f"The plugin {name!r} is a {type(plugin).__name__}, not a Format."
+            notes.append(Note(text, warning=True, code="plugin_not_loaded"))
+
+
 def recognised(head: Head, options: Options) -> Format | None:
     """The first format that recognises the file. A table whose columns the user maps needs no recognising."""
-    return _match(head, options)[0]
+    return _match(head, options, [])[0]
 
 
-def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
+def _match(head: Head, options: Options, notes: list[Note]) -> tuple[Format | None, Head]:
     """The format of a file, and the head of its rows, which may be in a list inside an object."""
     known = FORMATS.kept_in(head.container)
     mapped_counts = bool({"n", "c"} & options.columns.keys())
@@ -118,9 +151,15 @@ def _match(head: Head, options: Options) -> tuple[Format | None, Head]:
     head = _rows_inside(head, options)
     if mapped_counts:
         return FORMATS["counts"], head
-    match = next((FORMATS[name] for name in TABLES if FORMATS[name].recognise(head)), None)
-    if match is not None or not options.columns:
-        return match, head
+    if FORMATS["counts"].recognise(head):
+        return FORMATS["counts"], head
+    # before any other table, and only now: reading which packages are installed takes longer than reading counts
+    if (plugin := next((kind for kind in plugin_formats(notes) if kind.recognise(head)), None)) is not None:
+        return plugin, head
+    if FORMATS["generic"].recognise(head):
+        return FORMATS["generic"], head
+    if not options.columns:
+        return None, head
     return FORMATS["counts" if has_counts(count_columns(head, options)) else "generic"], head
 
 

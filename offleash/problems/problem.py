@@ -15,6 +15,8 @@ from offleash.problems.prompts import prompt_hash
 
 # The order of a line's keys; `hash` is left out, since it follows from the question and the images.
 KEYS = ("problem", "question", "gold", "benchmark", "guess", "verifier", "prompt", "prompt_hash", "details", "images")
+# Columns of a user's file that are not kept as further ones: they are fields of ours, or names of the gold answer.
+OWN_NAMES = frozenset((*KEYS, "id", "hash", "columns", "answer", "solution", "ground_truth"))
 NO_GOLD_NEEDED = ("program", "reasoning_gym", "countdown")  # verifiers whose details say all they need
 
 
@@ -31,6 +33,7 @@ class Problem:
     prompt: str | None = None  # the message, where it is not the question itself
     details: Mapping[str, object] = field(default_factory=dict)  # for the verifier: choices, unit, tests, ...
     images: tuple[str, ...] = ()
+    columns: Mapping[str, object] = field(default_factory=dict, compare=False)  # the rest of its row in a user's file
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ def table(problems: Iterable[Problem]) -> pl.DataFrame:
             "prompt": problem.prompt,
             "details": json.dumps(problem.details, ensure_ascii=False) if problem.details else None,
             "images": list(problem.images) or None,
+            # escaped: a lone surrogate of a column that nobody may ever read must not stop the table
+            "columns": json.dumps(problem.columns) if problem.columns else None,
         }
         for problem in problems
     ]
@@ -76,10 +81,11 @@ def content_hash(question: str, images: Iterable[str] = ()) -> str:
 def line(row: Mapping[str, object]) -> dict[str, object]:
     """A row of the table as `offleash problems` prints it. Reading it again gives the same problem."""
     values = dict(row)
-    details, prompt = values.get("details"), values.get("prompt")
+    details, prompt, columns = values.get("details"), values.get("prompt"), values.get("columns")
     values["details"] = json.loads(details) if isinstance(details, str) else None
     values["prompt_hash"] = prompt_hash(prompt) if isinstance(prompt, str) else None
-    return {key: values[key] for key in KEYS if values.get(key) is not None}
+    further = json.loads(columns) if isinstance(columns, str) else {}
+    return {**{key: values[key] for key in KEYS if values.get(key) is not None}, **further}
 
 
 # What defines a benchmark: where its rows are, which column is which, its verifier and its prompt.

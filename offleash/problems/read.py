@@ -5,6 +5,7 @@ values of columns. Nothing is repaired or guessed silently: a wrong gold answer 
 from files/detect.py, the choice of columns from files/columns.py.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -19,7 +20,7 @@ from offleash.files.columns import PROBLEM_COLUMNS, all_columns, columns_note, g
 from offleash.files.detect import read_rows
 from offleash.files.lines import FileKind
 from offleash.files.rows import Row, WrittenFloat, shown
-from offleash.problems.problem import NO_GOLD_NEEDED, Benchmark, Derived, Fields, Problem, ProblemSet, table
+from offleash.problems.problem import NO_GOLD_NEEDED, OWN_NAMES, Benchmark, Derived, Fields, Problem, ProblemSet, table
 from offleash.problems.prompts import prompt
 
 # \fbox is what some solutions of MATH use instead.
@@ -171,7 +172,20 @@ def problem_of(path: Path, row: Row, number: int, chosen: Columns, benchmark: Be
         or _message(made, details, chosen, verifier, made.prompt or style),
         details=details,
         images=images_of(cells.get("images"), path.parent),
+        columns=_further_columns(row, chosen) if benchmark is None else {},
     )
+
+
+def _further_columns(row: Row, chosen: Columns) -> dict[str, object]:
+    """The rest of a row, which a verifier of the user's own may take by name; what JSON cannot hold is left out."""
+    left_out = OWN_NAMES | {chosen.get("images", "").partition(".")[0]}
+    kept: dict[str, object] = {}
+    for name, value in row.values.items():
+        if name in left_out:
+            continue
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            kept[name] = json.loads(json.dumps(value, allow_nan=False))
+    return kept
 
 
 def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:

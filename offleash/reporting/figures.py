@@ -24,9 +24,11 @@ from offleash.comparing.figures.portfolio import portfolio
 from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import detail
-from offleash.errors import unknown
+from offleash.errors import OffleashError, unknown
+from offleash.plugins import find_own, plugin_names
 from offleash.render.figure import PAGE, Figure, FigureFormat, MissingFigure
 
+ENTRY_POINTS = "offleash.figures"
 # the order of the page: what all comparisons have first, what needs answers, several benchmarks or scores later
 FIGURES: dict[str, Draw] = {
     "passes": passes,
@@ -49,18 +51,32 @@ def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure
     """One figure by its name.
 
     Args:
-        name: a key of FIGURES; an unknown one is refused with the closest.
+        name: a key of FIGURES, a figure of an installed package, or FILE.py:NAME; an unknown one is refused.
         subject: the comparisons to draw.
         look: for the page, or for a column of a paper.
 
     Returns:
         The figure, or why these runs do not allow it.
     """
-    if name not in FIGURES:
-        raise unknown("figure", name, FIGURES)
+    draw = FIGURES.get(name) or own_figure(name)
     # the figure records its format, so that a file is written at the size it was drawn for
-    drawn = FIGURES[name](subject, look)
-    return replace(drawn, look=look) if isinstance(drawn, Figure) else drawn
+    drawn: object = draw(subject, look)
+    if isinstance(drawn, Figure):
+        return replace(drawn, look=look)
+    if not isinstance(drawn, MissingFigure):
+        raise OffleashError(f"The figure {name} returned a {type(drawn).__name__}. Return a Figure, or Missing.")
+    return drawn
+
+
+def own_figure(name: str) -> Draw:
+    """A figure of an installed package, or the user's own FILE.py:NAME; an unknown name is refused with the closest."""
+    own = find_own(ENTRY_POINTS, name, "figure")
+    if own is None:
+        raise unknown("figure", name, [*FIGURES, *plugin_names(ENTRY_POINTS)])
+    if not callable(own):
+        raise OffleashError(f"The figure {name} is a {type(own).__name__}. Name a function figure(subject, look).")
+    draw: Draw = own
+    return draw
 
 
 def subject(comparisons: Sequence[Comparison], union: Union | None = None, flips: Sequence[Flips] = ()) -> FigureInput:

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from offleash.credentials import refuse_credentials, safe, server_address
 from offleash.errors import OffleashError, unknown
+from offleash.plugins import find_own, plugin_names
 from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.sampler import Sampler
 
@@ -24,6 +26,10 @@ SAMPLERS: dict[str, str] = {
     "endpoint": "offleash.samplers.endpoint.sampler",
     "scripted": "offleash.samplers.scripted",
 }
+
+ENTRY_POINTS = "offleash.samplers"
+# A sampler of the user's own: FILE.py:NAME or MODULE:NAME, and behind it the model, as behind a prefix.
+OWN = re.compile(r"((?:.+?\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)(?::(.*))?", re.DOTALL)
 
 EXTRAS = {"hf": "pip install 'offleash[local]'"}  # what a sampler needs beyond the package
 
@@ -96,10 +102,12 @@ def _parsed(text: str, settings: dict[str, str]) -> Model:
     if prefix == "endpoint":
         server_address(rest.partition("#")[0])
     refuse_credentials(rest if colon and prefix in SAMPLERS else text, settings)
-    if not colon or prefix not in SAMPLERS:
+    if prefix not in SAMPLERS and (own := _own_sampler(text)) is not None:
+        prefix, rest = own
+    elif not colon or prefix not in SAMPLERS:
         if prefix in ("http", "https"):
             raise OffleashError(f"{safe(text)!r} is an address. Write endpoint:{safe(text)}.")
-        known = [f"{name}:" for name in SAMPLERS]
+        known = [f"{name}:" for name in (*SAMPLERS, *plugin_names(ENTRY_POINTS))]
         raise (
             unknown("sampler", f"{prefix}:" if colon else text, known)
             if colon
@@ -113,8 +121,22 @@ def _parsed(text: str, settings: dict[str, str]) -> Model:
     return Model(prefix, rest, settings=settings)
 
 
+def _own_sampler(text: str) -> tuple[str, str] | None:
+    """The sampler and the model of a name like coin.py:open_sampler:0.25, or of a plugin's; None: it is neither."""
+    match = OWN.fullmatch(text)
+    if match is not None:
+        where = match[1].rpartition(":")[0]
+        # a module must exist: vlm:http://host is a typo, not the function `http` of a module
+        if where.endswith(".py") or (match[2] is not None and find_spec(where.partition(".")[0]) is not None):
+            return match[1], match[2] or ""
+    prefix, colon, rest = text.partition(":")
+    return (prefix, rest) if colon and prefix in plugin_names(ENTRY_POINTS) else None
+
+
 def open_sampler(model: Model) -> Sampler:
     """The sampler of a model, ready to draw."""
+    if model.sampler not in SAMPLERS:
+        return _open_own(model)
     try:
         module = import_module(SAMPLERS[model.sampler])
     except ImportError as error:
@@ -124,6 +146,27 @@ def open_sampler(model: Model) -> Sampler:
         ) from None
     sampler: Sampler = module.open_sampler(model)
     return sampler
+
+
+def _open_own(model: Model) -> Sampler:
+    """A sampler of an installed package or of the user's own, in this process; checked for the protocol's members."""
+    function = find_own(ENTRY_POINTS, model.sampler, "sampler")
+    if function is None:
+        raise unknown("sampler", model.sampler, [*SAMPLERS, *plugin_names(ENTRY_POINTS)])
+    if not callable(function):
+        raise OffleashError(
+            f"The sampler {model.sampler} is a {type(function).__name__}. Name a function open_sampler(model)."
+        )
+    sampler = function(model)
+    members = ("about", "concurrency", "batch_size", "forwarded", "rendered_prompt", "sample", "forget", "close")
+    missing = [name for name in members if not hasattr(sampler, name)]
+    if missing:
+        raise OffleashError(
+            f"The sampler {model.sampler} returned a {type(sampler).__name__} without {', '.join(missing)}. "
+            "See docs/extending.md for what a sampler has."
+        )
+    opened: Sampler = sampler
+    return opened
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from offleash.data.identity import differences, refuse_differences
-from offleash.data.run import Origin, Run, read_origin
+from offleash.data.run import PROBE_QUESTION, Origin, Run, read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, folder_name, open_run
 from offleash.data.scores import (
     MODEL_FIELDS,
@@ -31,7 +31,6 @@ from offleash.data.scores import (
 from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged_shard_error, drop_without_samples, scan_shards
 from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
-from offleash.drawing.resume import PROBE_QUESTION
 from offleash.errors import OffleashError, unknown
 from offleash.loading.arguments import run_folders
 from offleash.problems.prompts import prompt_hash

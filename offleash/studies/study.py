@@ -37,7 +37,7 @@ from offleash.reporting.comparison import SCHEMA, document
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of
-from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.cases import before_drawing, problem_cases, refuse_unreadable
 from offleash.verifying.verify import VerificationResult, VerifyOptions, open_judge, verify_with
 
 BASE, RL = "base", "rl"  # the folders of the runs, where models have no names of their own
@@ -181,7 +181,8 @@ def check_study(
     if not problems:
         return
     options, where = verifying or VerifyOptions(), "this study"
-    cases = problem_cases(with_prompts(request.problems), options.verifier, options.extraction, where)
+    read = before_drawing(options.extraction)
+    cases = problem_cases(with_prompts(request.problems), options.verifier, read, where)
     progress("reading gold answers")
     with open_judge(options) as judge:
         refuse_unreadable(judge, cases, where)

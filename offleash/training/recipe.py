@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from offleash.data.identity import SettingDifference, differences
 from offleash.errors import OffleashError, unknown
 from offleash.files.yaml_text import parse_yaml
-from offleash.training.methods.registry import METHODS, method
+from offleash.training.methods.registry import method, method_function
 
 # Types of values. Each says in words what it takes: `expecting` puts them in place of pydantic's message.
 
@@ -59,6 +59,7 @@ Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number of 1 
 GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number of 2 or more")]
 CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number of 0 or more")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number above 0")]
+Number = Annotated[float, Field(allow_inf_nan=False), YAML_NUMBER, expecting("a number")]
 PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number of 0 or more")]
 Option = float | int | bool
 
@@ -145,6 +146,8 @@ class Recipe:
     refill: Count = 4  # where groups are dropped, at most this many times the groups of a step are drawn
     checkpoint_every: Count = 20  # steps
     tensorboard: Switch = True
+    verifier: Text | None = None  # of all problems: a name, or the user's own FILE.py:NAME; None: each problem's own
+    threshold: Number = 1.0  # a score of that function from which on a sample is correct
     keep: Keep | None = None  # checkpoints that stay: all, last N, or a list of steps; None: the last two
 
     @property
@@ -209,6 +212,8 @@ def document(recipe: Recipe) -> dict[str, object]:
     options = plain.pop("options")
     if recipe.keep is None:  # recipes of older versions keep their stored form
         del plain["keep"]
+    if recipe.verifier is None:  # as in trainings that were started before recipes could name one
+        del plain["verifier"], plain["threshold"]
     if options:
         plain["method"] = {"name": recipe.method, **options}
     return plain
@@ -259,7 +264,7 @@ def _method(section: object) -> tuple[object, dict[str, object]]:
 def _all_options(recipe: Recipe) -> dict[str, Option]:
     """The options of the recipe's method, and the defaults of those that the recipe leaves out."""
     method(recipe.method, recipe.options)
-    parameters = signature(METHODS[recipe.method]).parameters.values()
+    parameters = signature(method_function(recipe.method)).parameters.values()
     defaults = {known.name: known.default for known in parameters if isinstance(known.default, bool | int | float)}
     return {**defaults, **recipe.options}
 

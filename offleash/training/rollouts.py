@@ -52,10 +52,21 @@ class Rewards:
 
 
 @contextmanager
-def rewards_for(problems: pl.DataFrame, where: str, opened: bool = False) -> Iterator[Rewards]:
-    """Rewards for a set of problems; refused if one of them cannot be judged."""
+def rewards_for(
+    problems: pl.DataFrame, where: str, extraction: ExtractionOptions | None = None, verifier: str | None = None
+) -> Iterator[Rewards]:
+    """Rewards for a set of problems; refused if one of them cannot be judged.
+
+    Args:
+        problems: the table of problems.
+        where: what they are, for the error.
+        extraction: how samples are read.
+        verifier: of all problems, a name or the user's own FILE.py:NAME; None: each problem's own.
+    """
+    extraction = extraction or ExtractionOptions()
+    opened = extraction.opened
     with open_judge(VerifyOptions(cache=False)) as judge:  # samples of a policy that changes are hardly ever seen again
-        cases = problem_cases(problems, None, ExtractionOptions(opened=opened), where)
+        cases = problem_cases(problems, verifier, extraction, where)
         refuse_unreadable(judge, cases, where)
         yield Rewards(judge, cases, opened)
 

@@ -30,6 +30,9 @@ from offleash.training.policy import Policy, check_round_trip, frozen_copy, open
 from offleash.training.recipe import ProblemSource, Recipe, read_recipe, recipe_differences, write_recipe
 from offleash.training.rollouts import Rewards, RolloutCollector, StepRollouts, TrainingProblem, rewards_for
 from offleash.training.traces import read_traces
+from offleash.verifiers.own.bind import CallOptions
+from offleash.verifiers.registry import chosen_verifier
+from offleash.verifying.cases import ExtractionOptions
 
 RECIPE, MODEL = "recipe.yaml", "model"
 MAX_LEARNING_RATE = 1e38  # learning rate that still fits a float32
@@ -172,6 +175,8 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
             "validation.every and validation.problems, or method.reset_after=0."
         )
     _refuse_early(recipe, method)
+    if recipe.verifier is not None:
+        chosen_verifier(recipe.verifier)  # a function that does not load is refused before the model is
     progress(f"reading {recipe.problems.name}")
     frame = _load(recipe.problems)
     progress(f"loading {recipe.model}")
@@ -179,7 +184,9 @@ def open_trainer(recipe: Recipe, folder: Path, progress: Progress) -> Iterator[T
     reference = frozen_copy(start) if method.loss.kl or method.loss.anchor or method.schedule.base_samples else None
     policy = open_policy(f"hf:{last.folder}") if last else start
     with ExitStack() as stack:
-        rewards = stack.enter_context(rewards_for(frame, recipe.problems.name, _opens_reasoning(start, frame)))
+        rewards = stack.enter_context(
+            rewards_for(frame, recipe.problems.name, _extraction(recipe, start, frame), recipe.verifier)
+        )
         problems = _training_problems(policy, frame, _traces(recipe, rewards))
         check_round_trip(policy, [*frame["prompt"], *(text for problem in problems for text in problem.traces)])
         trainer = Trainer(
@@ -258,9 +265,12 @@ def _load(source: ProblemSource) -> pl.DataFrame:
     return load_problems(source.name, size=source.size, seed=source.seed).frame
 
 
-def _opens_reasoning(policy: Policy, problems: pl.DataFrame) -> bool:
-    """Whether prompts end inside a reasoning block."""
-    return policy.prompt_encoder.render(problems["prompt"][0]).thinking
+def _extraction(recipe: Recipe, policy: Policy, problems: pl.DataFrame) -> ExtractionOptions:
+    """How samples are read: whether prompts end inside a reasoning block, and how a user's own function is called."""
+    prompt = policy.prompt_encoder.render(problems["prompt"][0])
+    tokenizer = str(getattr(policy.prompt_encoder.tokenizer, "name_or_path", ""))
+    call = CallOptions(recipe.threshold, chat=prompt.templated, tokenizer=tokenizer)
+    return ExtractionOptions(opened=prompt.thinking, call=call)
 
 
 def _traces(recipe: Recipe, rewards: Rewards) -> Mapping[str, Sequence[str]]:
@@ -311,5 +321,5 @@ def _validation(recipe: Recipe, policy: Policy, stack: ExitStack) -> tuple[list[
         return None
     frame = _load(source)
     return _training_problems(policy, frame, {}), stack.enter_context(
-        rewards_for(frame, source.name, _opens_reasoning(policy, frame))
+        rewards_for(frame, source.name, _extraction(recipe, policy, frame), recipe.verifier)
     )

@@ -1,11 +1,14 @@
-"""VERIFIERS: every verifier by name. Adding one is a file and an entry here.
+"""VERIFIERS: every verifier by name. Adding one is a file and an entry here; users' own come from verifiers/own/.
 
 Names, revisions and steps are part of what verdicts are stored and cached under: change a revision when a verdict
 changes, and never a name.
 """
 
+from dataclasses import replace
+
 from offleash.data.verdict import STORED_VERIFIER_NAMES
-from offleash.errors import unknown
+from offleash.errors import OffleashError, unknown
+from offleash.plugins import entry_point_reference, is_reference, load_entry_point, plugin_names
 from offleash.verifiers.countdown import decide_steps
 from offleash.verifiers.math.exact import decide_exactly
 from offleash.verifiers.verifier import Isolation, Verifier
@@ -74,9 +77,35 @@ VERIFIERS: dict[str, Verifier] = {
 }
 
 
+ENTRY_POINTS = "offleash.verifiers"
+
+
 def verifier(name: str) -> Verifier:
-    """The verifier of that name, as users or run folders call it; an unknown one is an error with the nearest name."""
+    """The verifier of that name, as problems and run folders call it: ours, or one of an installed package.
+
+    Never FILE.py:NAME: problems and run folders are data, and may come from someone else.
+    """
     stored = STORED_VERIFIER_NAMES.get(name, name)
-    if stored not in VERIFIERS:
-        raise unknown("verifier", name, [*VERIFIERS, *STORED_VERIFIER_NAMES])
-    return VERIFIERS[stored]
+    if stored in VERIFIERS:
+        return VERIFIERS[stored]
+    plugin = load_entry_point(ENTRY_POINTS, name)
+    if plugin is None:
+        raise unknown("verifier", name, [*VERIFIERS, *STORED_VERIFIER_NAMES, *plugin_names(ENTRY_POINTS)])
+    if isinstance(plugin, Verifier):
+        return replace(plugin, name=name)
+    from offleash.verifiers.own.bind import own_verifier
+
+    reference = entry_point_reference(ENTRY_POINTS, name)
+    assert reference is not None, "it was loaded"
+    return own_verifier(reference, name)
+
+
+def chosen_verifier(name: str) -> Verifier:
+    """The verifier that a user chooses with --verifier: one by name, or their own function FILE.py:NAME."""
+    if not is_reference(name):
+        if name.endswith(".py"):
+            raise OffleashError(f"{name} is a file. Name the function in it: --verifier {name}:FUNCTION.")
+        return verifier(name)
+    from offleash.verifiers.own.bind import own_verifier
+
+    return own_verifier(name)

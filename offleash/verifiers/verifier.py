@@ -90,6 +90,21 @@ class Isolation(StrEnum):
 
 
 @dataclass(frozen=True)
+class OwnFunction:
+    """A user's function that judges (verifiers/own/): where it is, how it is called, and what it may depend on."""
+
+    reference: str  # FILE.py:NAME or MODULE:NAME
+    interface: str  # of INTERFACES in own/decide.py: who calls functions with such parameters
+    required: tuple[str, ...]  # parameters without a default
+    optional: tuple[str, ...] = ()  # parameters with one
+    any_keyword: bool = False  # it has **kwargs
+    threshold: float = 1.0  # a number from which on it means correct
+    messages: bool = False  # completions are lists of messages, not texts
+    tokenizer: str = ""  # of the model that drew the run: for functions that take token ids
+    folder: str = ""  # of the package of a module, where this process finds it
+
+
+@dataclass(frozen=True)
 class Verifier:
     """A verifier by its parts; the functions are named, not imported, so that a worker loads only its own.
 
@@ -108,6 +123,7 @@ class Verifier:
     library: str | None = None  # the distribution whose version is part of ours
     extra: str | None = None  # the extra of offleash that installs it
     quick: Callable[[Case], Judgement | None] | None = None  # exact decisions that need no worker; None: undecided
+    own: OwnFunction | None = None  # a user's function: it gets whole texts, and answers where it takes them
 
     @property
     def version(self) -> str:

@@ -3,14 +3,20 @@
 Drawing, training and certificates call these functions too: every distinct text is parsed once per batch.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 
+from offleash.data.tables import as_problems
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.verifiers.extraction.extract import Extraction, extract
+from offleash.verifiers.own.bind import CallOptions, OwnProblem, case_details
+from offleash.verifiers.own.decide import packed
+from offleash.verifiers.registry import chosen_verifier
 from offleash.verifiers.registry import verifier as named
 from offleash.verifiers.verifier import Judgement, Verifier
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
@@ -27,9 +33,11 @@ class ExtractionOptions:
     last_number: bool = False  # also take a text's last number for its answer
     opened: bool = False  # the prompt ends inside a block of reasoning, so a text without </think> is unfinished
     extracted: bool = False  # texts are answers that another tool extracted: they are judged as they are
+    call: CallOptions = field(default_factory=CallOptions)  # of a user's own function, which gets whole texts
 
     def of(self, verifier: Verifier) -> Verifier:
         """The verifier under these options: its steps, and the name that its verdicts are stored under."""
+        verifier = self.call.of(verifier)
         if not (self.last_number or self.opened or self.extracted):
             return verifier
         names = ("last_number", "opened", "extracted")
@@ -38,6 +46,11 @@ class ExtractionOptions:
         if self.last_number and "last_number" not in steps:
             steps = (*steps, "last_number")  # last: any other step that finds an answer is more trustworthy
         return replace(verifier, name=verifier.name + suffix, steps=steps)
+
+
+def before_drawing(extraction: ExtractionOptions) -> ExtractionOptions:
+    """The options for a check of problems whose samples are still to be drawn."""
+    return replace(extraction, call=replace(extraction.call, undrawn=True))
 
 
 def problem_cases(
@@ -51,7 +64,7 @@ def problem_cases(
         extraction: options that change the verifiers' steps and names.
         where: what the problems belong to, for the error message.
     """
-    chosen = named(wanted) if wanted else None
+    chosen = chosen_verifier(wanted) if wanted else None
     without_verifier = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
     if without_verifier:
         raise OffleashError(
@@ -59,9 +72,33 @@ def problem_cases(
             "Choose one for all with --verifier NAME, for example --verifier math."
         )
     cases = {}
-    for row in problems.select("problem", "gold", "question", "details", "verifier").iter_rows():
-        cases[row[0]] = (problem_case(row[0], row[1], row[2], row[3]), extraction.of(chosen or named(row[4])))
+    under_options: dict[str, Verifier] = {}
+    for row in as_problems(problems).iter_rows(named=True):
+        name = wanted or row["verifier"]
+        if name not in under_options:
+            under_options[name] = extraction.of(chosen or named(name))
+        cases[row["problem"]] = (case_of_row(row, under_options[name]), under_options[name])
     return cases
+
+
+def case_of_row(row: Mapping[str, Any], verifier: Verifier) -> ProblemCase:
+    """What a row of PROBLEMS gives its verifier; a user's own function also gets the columns that it takes."""
+    problem = problem_case(row["problem"], row["gold"], row["question"], row["details"])
+    if verifier.own is None:
+        return problem
+    columns = json.loads(row["columns"]) if row["columns"] else {}
+    prompt = row["prompt"] or row["question"] or ""
+    return own_case(problem, verifier, prompt, row["benchmark"], columns)
+
+
+def own_case(
+    problem: ProblemCase, verifier: Verifier, prompt: str, benchmark: str | None, columns: Mapping[str, object]
+) -> ProblemCase:
+    """A problem as a user's own function gets it: arguments by parameter, hashed with all that verdicts depend on."""
+    assert verifier.own is not None, "only users' functions take arguments"
+    given = OwnProblem(problem.id, problem.gold, problem.question, prompt, benchmark, problem.details, columns)
+    details, key = case_details(verifier.own, given)
+    return replace(problem, details=details, key=key)
 
 
 def fill_from_problem_set(problems: pl.DataFrame, problem_set: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -71,7 +108,7 @@ def fill_from_problem_set(problems: pl.DataFrame, problem_set: pl.DataFrame, whe
     the safer key. What the set does not say stays as the run has it. A run with a problem that matches nothing is an
     error, because half of it would be judged by other rules than the rest.
     """
-    filled = ["gold", "verifier", "details", "question"]
+    filled = ["gold", "verifier", "details", "question", "columns"]
     # A text that several problems of the set share says nothing: their ids do.
     unique_hash = pl.col("hash").is_not_null() & (pl.len().over("hash") == 1)
     by_text = problem_set.filter(unique_hash).select("hash", *filled)
@@ -144,6 +181,7 @@ def judge_texts(
     judge.forget()
     extracted: dict[tuple[tuple[str, ...], bool], dict[str, Extraction]] = {}
     extractions: list[Extraction] = []
+    answers: list[str | None] = []  # what is judged: the extracted answer, or the whole text by a user's own function
     # For each text, the judge's table of the answers to its problem: filled by judge.decide below, read at the end.
     tables: list[dict[str, Judgement]] = []
     table_of_pair: dict[int, dict[str, Judgement]] = {}
@@ -157,16 +195,18 @@ def judge_texts(
         if extraction is None:
             extraction = by_text[text or ""] = extract(text or "", verifier.steps, cut, opened)
         extractions.append(extraction)
+        answer = extraction.answer if verifier.own is None else packed(text or "", extraction.answer)
+        answers.append(answer)
         table = table_of_pair.get(id(pair))
         if table is None:
             table = table_of_pair[id(pair)] = judge.known(verifier, problem)
         tables.append(table)
-        if extraction.answer is not None and extraction.answer not in table:
+        if answer is not None and answer not in table:
             group = undecided.setdefault(verifier.name, (verifier, {}))[1]
-            group[problem.key, extraction.answer] = problem
+            group[problem.key, answer] = problem
     for verifier, group in undecided.values():
         judge.decide(verifier, [(problem, answer) for (_, answer), problem in group.items()])
     return [
-        (extraction, UNREAD if extraction.answer is None else table[extraction.answer])
-        for extraction, table in zip(extractions, tables, strict=True)
+        (extraction, UNREAD if answer is None else table[answer])
+        for extraction, answer, table in zip(extractions, answers, tables, strict=True)
     ]

@@ -6,22 +6,28 @@ Three parts: the check, the corruptions per verifier, and the result as JSON and
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
+from typing import Any
 
 import polars as pl
 
 from offleash.cpus import usable_cpus
+from offleash.data.tables import as_problems
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
 from offleash.render.json import Json, encode
-from offleash.verifiers.registry import verifier
+from offleash.verifiers.extraction.extract import extract
+from offleash.verifiers.own.bind import CallOptions
+from offleash.verifiers.own.decide import packed
+from offleash.verifiers.registry import chosen_verifier, verifier
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
-from offleash.verifying.judge import Judge, ProblemCase, problem_case
+from offleash.verifying.cases import case_of_row
+from offleash.verifying.judge import Judge, ProblemCase, problem_case, refuse_wrong_form
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,12 @@ class _Trial:
     problem: str
     case: Case
     right: bool
+    text: str = ""  # the whole sample, where that is what is judged
+
+    @property
+    def shown(self) -> str:
+        """What was judged, for messages."""
+        return self.text or self.case.answer
 
 
 def check(
@@ -71,6 +83,7 @@ def check(
     name: str | None = None,
     jobs: int | None = None,
     trust_code: bool = False,
+    call: CallOptions | None = None,
     progress: Progress = silent,
 ) -> ProblemCheck:
     """Judge gold answers and corruptions of them.
@@ -81,11 +94,16 @@ def check(
         name: the verifier of all problems; None: each problem's own, and an error where one names none.
         jobs: worker processes; None: one per core.
         trust_code: run model-written code without isolation where the machine offers none.
+        call: how a user's own function is called.
         progress: gets a line per verifier.
 
     Returns:
         Counts, and one fault per gold answer that is not accepted or corruption that is.
     """
+    chosen_own = chosen_verifier(name) if name is not None else None
+    if chosen_own is not None and chosen_own.own is not None:
+        own = (call or CallOptions()).of(chosen_own)
+        return _check_own(as_problems(frame), rows or {}, own, jobs or usable_cpus(), progress)
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
     problems: dict[str, list[tuple[int, ProblemCase]]] = {}
@@ -112,6 +130,61 @@ def check(
             usable = [trial for trial in batch if trial.row not in unusable]
             for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable]):
                 tally.add(usable[index], verifier(chosen), judgement)
+    return tally.result(frame.height, unchecked)
+
+
+# How a sample may mark its answer. Which of them a user's own function reads is not known: its own gold answer says so.
+MARKS = (r"\boxed{{{}}}", "<answer>{}</answer>", "#### {}", "The final answer is {}.", "{}", r"The answer is ${}$.")
+
+
+def _check_own(
+    frame: pl.DataFrame, rows: Mapping[str, int], kind: Verifier, jobs: int, progress: Progress
+) -> ProblemCheck:
+    """The check of a user's own function, which reads whole texts: answers are marked in each of the usual ways.
+
+    A gold answer is accepted if it is in one of them; corruptions are tried in the first way in which it is.
+    """
+    unchecked: dict[str, int] = {}
+    problems: list[tuple[int, dict[str, Any], ProblemCase]] = []
+    for number, values in enumerate(frame.iter_rows(named=True), 1):
+        if values["gold"] is None:
+            _count(unchecked, "gold not checked: none is known")
+        else:
+            problems.append((rows.get(values["problem"], number), values, case_of_row(values, kind)))
+
+    def trial(row: int, values: dict[str, Any], problem: ProblemCase, answer: str, mark: str, right: bool) -> _Trial:
+        text = mark.format(answer)
+        whole = packed(text, extract(text, kind.steps).answer)
+        return _Trial(row, values["problem"], replace(problem.case(whole), gold=values["gold"]), right, text)
+
+    tally = _CheckTally()
+    accepted_by: dict[int, str] = {}  # row -> the mark in which its gold answer is accepted
+    first_outcomes: dict[int, tuple[_Trial, Judgement]] = {}
+    with Pool(jobs) as pool:
+        for attempt, mark in enumerate(MARKS):
+            left = [problem for problem in problems if problem[0] not in accepted_by]
+            batch = [trial(row, values, problem, values["gold"], mark, True) for row, values, problem in left]
+            progress(f"{kind.name}: {len(batch):,} gold answers as {mark.format('...')}")
+            for index, judgement in pool.judge(kind, [item.case for item in batch]):
+                if kind.own is not None and not attempt:
+                    refuse_wrong_form(kind.own, judgement)
+                row = left[index][0]
+                first_outcomes.setdefault(row, (batch[index], judgement))
+                if judgement.verdict is Verdict.CORRECT:
+                    accepted_by[row] = mark
+                    tally.add(batch[index], kind, judgement)
+        for row, _, _ in problems:
+            if row not in accepted_by:
+                tally.add(first_outcomes[row][0], kind, first_outcomes[row][1])
+        wrong = [
+            trial(row, values, problem, answer, accepted_by[row], False)
+            for row, values, problem in problems
+            if row in accepted_by
+            for answer in own_corruptions(values)
+        ]
+        progress(f"{kind.name}: {len(wrong):,} corruptions")
+        for index, judgement in pool.judge(kind, [item.case for item in wrong]):
+            tally.add(wrong[index], kind, judgement)
     return tally.result(frame.height, unchecked)
 
 
@@ -179,13 +252,16 @@ def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]
 def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
     reason = f": {judgement.reason}" if judgement.reason else ""
     if judgement.verdict is Verdict.FAILED:
-        happened = f"the verifier failed on its gold answer{reason}"
+        happened = f"the verifier failed on its gold answer{reason}" if trial.right else f"the verifier failed{reason}"
         next_step = "correct the problem, or choose another verifier"
+    elif trial.right and kind.own is not None:
+        happened = f"its own gold answer is {judgement.verdict.value}, also in a box, a tag or a sentence{reason}"
+        next_step = "correct the function, or the gold answer"
     elif trial.right:
         happened = f"its own gold answer is {judgement.verdict.value}{reason}"
         next_step = "correct the gold answer, or choose another verifier with --verifier"
     else:
-        happened = f"the corruption {shown(trial.case.answer)} is accepted"
+        happened = f"the corruption {shown(trial.shown)} is accepted"
         next_step = f"a wrong answer would count as correct: choose a verifier other than {kind.name}"
     return Fault(trial.row, trial.problem, kind.name, trial.case.gold, happened, next_step)
 
@@ -213,6 +289,16 @@ def corruptions(verifier: str, gold: str | None, details: Details) -> list[str]:
     """Wrong answers to a problem, in the form in which its verifier gets answers: without tags or boxes."""
     candidates = CORRUPTIONS.get(verifier, _words)(gold or "", details)
     return [text for text in dict.fromkeys(candidates) if text.strip() and text.strip() != (gold or "").strip()]
+
+
+def own_corruptions(problem: Mapping[str, Any]) -> list[str]:
+    """Wrong answers for a user's own function: by the verifier that the problem names, else by its gold answer."""
+    gold, details = str(problem["gold"]), json.loads(problem["details"]) if problem["details"] else {}
+    if problem["verifier"] in CORRUPTIONS:
+        return corruptions(problem["verifier"], gold, details)
+    if details.get("choices"):
+        return corruptions("choice", gold, details)
+    return corruptions("math" if any(map(str.isdigit, gold)) else "words", gold, details)
 
 
 def _number(gold: str, details: Details) -> list[str]:

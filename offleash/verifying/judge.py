@@ -22,10 +22,11 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.verifiers.model_judge import decide
+from offleash.verifiers.own.decide import FORMS, OTHER_FORM
 from offleash.verifiers.readability import MODULE_KEY, readability_check
 from offleash.verifiers.sandbox.clock import RETRY_WALL_FACTOR
 from offleash.verifiers.sandbox.pool import Pool
-from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
+from offleash.verifiers.verifier import Case, Isolation, Judgement, OwnFunction, Verifier
 from offleash.verifying.cache import Cache, key_of, problem_hash
 
 Ask = Callable[[str], str]  # a prompt in, the judge model's reply out
@@ -99,6 +100,8 @@ class Judge:
 
     def unreadable(self, verifier: Verifier, problems: Sequence[ProblemCase]) -> list[tuple[ProblemCase, str]]:
         """Problems whose gold answer the verifier cannot read, with the reason."""
+        if verifier.own is not None:
+            return []  # a user's function says nothing about gold answers before it judges a sample
         if verifier.isolation is Isolation.REMOTE:
             self._model()  # complain about a missing server before reading thousands of gold answers
         if verifier.isolation in (Isolation.REMOTE, Isolation.ALONE, Isolation.SANDBOX):
@@ -148,6 +151,8 @@ class Judge:
         decisions = self._run_twice(verifier, [slow_cases[case_key] for case_key in left])
         try:
             for done, (number, judgement) in enumerate(decisions, 1):
+                if verifier.own is not None and done == 1:
+                    refuse_wrong_form(verifier.own, judgement)
                 self.decided_by["failed" if judgement.verdict is Verdict.FAILED else "decided"] += 1
                 unsaved[keys[left[number]]] = judgement
                 self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
@@ -197,6 +202,13 @@ class Judge:
                 "Judge with: offleash verify RUN --verifier model_judge --judge URL --judge-model NAME."
             )
         return self.ask_model
+
+
+def refuse_wrong_form(own: OwnFunction, first: Judgement) -> None:
+    """Stop at the first sample where a function raises on its completions, and would not if they had the other form."""
+    other = FORMS[not own.messages]
+    if first.verdict is Verdict.FAILED and first.reason.endswith(OTHER_FORM.format(other=other)):
+        raise OffleashError(f"{own.reference} failed on the first sample: {first.reason}.")
 
 
 def problem_case(name: str, gold: str | None, question: str | None, details: str | None) -> ProblemCase:

@@ -7,6 +7,7 @@ from shlex import quote
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
 from offleash.render.json import Json, encode
+from offleash.verifiers.own.bind import PREFIX
 from offleash.verifying.rows import Outcome
 from offleash.verifying.verify import VerificationResult
 
@@ -78,7 +79,8 @@ def next_step(result: VerificationResult) -> str:
     name, _, version = result.verifier.partition("@")
     # With an option of extraction the bare name would be ambiguous: the same verifier without it may be there too.
     changed = any(option in version for option in (".last_number", ".opened"))
-    verdicts = quote(result.verifier if changed else name)
+    # The version of a user's own function is a hash: after an edit, nothing says which of two is the newer one.
+    verdicts = quote(result.verifier if changed or name.startswith(PREFIX) else name)
     return f"offleash compare {quote(str(result.folder))} OTHER --verdicts {verdicts} --flips"
 
 

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from offleash.errors import OffleashError
 from offleash.files.lines import FileKind, jsonl_rows
 from offleash.files.rows import Row, WrittenFloat
 from offleash.progress import Progress, silent
-from offleash.verifiers.registry import verifier as named
+from offleash.verifiers.registry import chosen_verifier
 from offleash.verifiers.verifier import Verifier
-from offleash.verifying.cases import judge_texts, unreadable
+from offleash.verifying.cases import judge_texts, own_case, unreadable
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
 from offleash.verifying.verify import VerifyOptions, open_judge, storable
 
@@ -29,6 +29,7 @@ GOLD_FILE = FileKind(
     constants=False,
     keep_bytes=True,
 )
+ROW_KEYS = ("id", "gold", "text", "question", "details", "finish")
 CHUNK = 2_000  # rows judged at a time: few enough that verdicts come as they are made, enough to keep workers busy
 
 
@@ -41,6 +42,13 @@ class GoldRow:
     problem: ProblemCase
     text: str
     truncated: bool
+    columns: Mapping[str, object] = field(default_factory=dict)  # the rest of the row, for a user's own function
+
+    def for_verifier(self, verifier: Verifier) -> ProblemCase:
+        """Its problem as the verifier gets it."""
+        if verifier.own is None:
+            return self.problem
+        return own_case(self.problem, verifier, self.problem.question, None, self.columns)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Prog
     """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
     if options.verifier is None:
         raise OffleashError(f"{path} names no verifier. Choose one with --verifier NAME, for example --verifier math.")
-    verifier = options.extraction.of(named(options.verifier))
+    verifier = options.extraction.of(chosen_verifier(options.verifier))
     rows = read_rows(path)
     done = 0
     while chunk := list(islice(rows, CHUNK)):
@@ -97,7 +105,8 @@ def _gold_row(row: Row) -> GoldRow:
         details = json.dumps(details)
     name = values.get("id", row.number)
     problem = problem_case(str(name), _as_written(gold), _as_written(values.get("question")), details)
-    return GoldRow(row.number, name, problem, text or "", values.get("finish") == TRUNCATED)
+    further = {key: value for key, value in values.items() if key not in ROW_KEYS}
+    return GoldRow(row.number, name, problem, text or "", values.get("finish") == TRUNCATED, further)
 
 
 def _as_written(value: object) -> str | None:
@@ -110,12 +119,13 @@ def _as_written(value: object) -> str | None:
 def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: bool) -> Iterator[Outcome]:
     """The outcomes of a chunk; gold answers that cannot be read fail their rows and not the file."""
     started = time.monotonic()
-    distinct = {row.problem.key: row.problem for row in rows}
+    problems = {row.line: row.for_verifier(verifier) for row in rows}
+    distinct = {problem.key: problem for problem in problems.values()}
     faults = {
         problem.key: why for problem, why in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
     }
-    readable_rows = [row for row in rows if row.problem.key not in faults]
-    pairs = [(row.problem, verifier) for row in readable_rows]
+    readable_rows = [row for row in rows if problems[row.line].key not in faults]
+    pairs = [(problems[row.line], verifier) for row in readable_rows]
     judged = judge_texts(
         judge, pairs, [row.text for row in readable_rows], [row.truncated for row in readable_rows], opened
     )
@@ -125,7 +135,7 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
     by_line = dict(zip((row.line for row in readable_rows), judged, strict=True))
     for row in rows:
         if row.line not in by_line:
-            yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[row.problem.key], unreadable=True)
+            yield Outcome(row.id, Verdict.FAILED, None, None, share, faults[problems[row.line].key], unreadable=True)
             continue
         extraction, judgement = by_line[row.line]
         yield Outcome(

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.cpus import usable_cpus
-from offleash.data.run import read_origin
+from offleash.data.run import Origin, read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, read_problems
 from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
@@ -26,7 +26,9 @@ from offleash.loading.arguments import run_folders
 from offleash.options import Judging
 from offleash.progress import Progress, silent
 from offleash.verifiers.extraction.extract import THINK_END, THINK_START
-from offleash.verifiers.registry import verifier as named
+from offleash.verifiers.own.bind import CallOptions
+from offleash.verifiers.own.decide import TRL
+from offleash.verifiers.registry import chosen_verifier
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Verifier
 from offleash.verifying.cache import Cache
@@ -141,7 +143,13 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
 def extraction_for(folder: Path, extraction: ExtractionOptions) -> ExtractionOptions:
     """How a run is read: where its prompts end inside a block of reasoning, samples begin within that block."""
     origin = read_origin(folder)
-    return replace(extraction, opened=extraction.opened or (origin is not None and origin.thinking))
+    return extraction if origin is None else extraction_of(origin, extraction)
+
+
+def extraction_of(origin: Origin, extraction: ExtractionOptions) -> ExtractionOptions:
+    """How samples of a draw are read: by how its prompts end, and whether they went through a chat template."""
+    call = replace(extraction.call, chat=origin.chat, tokenizer=origin.tokenizer)
+    return replace(extraction, opened=extraction.opened or origin.thinking, call=call)
 
 
 def verify_shards(
@@ -287,6 +295,11 @@ def _about(judge: Judge, cases: CasesByProblem) -> str:
         {
             # stored as "ladder": run folders written by earlier versions have it under that name
             identity: {"ladder": verifier.steps, "seconds": verifier.seconds, "memory": verifier.memory}
+            | (
+                {}
+                if verifier.own is None
+                else {"function": verifier.own.reference, "interface": verifier.own.interface}
+            )
             for identity, verifier in sorted(verifiers.items())
         },
         indent=2,
@@ -303,12 +316,9 @@ def verify_options(
     problems: pl.DataFrame | None = None,
 ) -> VerifyOptions:
     """How to verify, from options as a user gives them."""
-    if verifier is not None:
-        named(verifier)  # an unknown name is an error now, not after the samples were read
     judging = judging or Judging()
-    options = VerifyOptions(
-        verifier, extraction or ExtractionOptions(), judging.jobs, judging.trust_code, judging.cache, problems
-    )
+    extraction = replace(extraction or ExtractionOptions(), call=call_options(verifier, judging))
+    options = VerifyOptions(verifier, extraction, judging.jobs, judging.trust_code, judging.cache, problems)
     if judging.judge is None and judging.judge_model is None:
         return options
     if judging.judge is None or judging.judge_model is None:
@@ -319,6 +329,23 @@ def verify_options(
     return replace(
         options, ask_model=Chat(judging.judge, judging.judge_model), model_identity=identity(judging.judge_model)
     )
+
+
+def call_options(verifier: str | None, judging: Judging) -> CallOptions:
+    """How a user's own function is called; an unknown verifier is an error now, not after the samples were read."""
+    chosen = chosen_verifier(verifier) if verifier is not None else None
+    if chosen is None or chosen.own is None:
+        if judging.completions is not None or judging.threshold != 1:
+            raise OffleashError(
+                "--threshold and --completions are for a verifier of your own. Add --verifier FILE.py:NAME, or leave "
+                "them out."
+            )
+        return CallOptions()
+    if judging.completions is not None and chosen.own.interface != TRL:
+        raise OffleashError(
+            f"--completions {judging.completions} is for TRL's rewards; {verifier} takes no completions. Leave it out."
+        )
+    return CallOptions(judging.threshold, judging.completions)
 
 
 def verify_folders(
@@ -333,7 +360,9 @@ def verify_folders(
         progress: gets a line as work is done.
     """
     folders = run_folders(arguments)
-    by_verifier = [options, *(replace(options, verifier=named(name).name) for name in also)]
+    for name in also:
+        chosen_verifier(name)  # an unknown name is an error before the first verdict
+    by_verifier = [options, *(replace(options, verifier=name) for name in also)]
     results = []
     with open_judge(options, progress) as judge:
         if len(by_verifier) * len(folders) > 1:  # refuse all before the first verdict, or the work would stop half done

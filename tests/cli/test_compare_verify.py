@@ -124,3 +124,8 @@ def test_a_text_that_several_problems_of_a_set_share_takes_its_gold_by_id(tmp_pa
     base, rl = bare("base.jsonl", ["1", "2"]), bare("rl.jsonl", ["2", "2"])
     result = offleash("compare", base, rl, "--verifier", "math", "--problems", golds, "--json").json
     assert [result["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
+
+
+def test_the_judge_model_is_a_verifier_by_the_name_that_users_know(tmp_path: Path) -> None:
+    runs = [run_of_texts(tmp_path / name, {"p": "7"}, {"p": ["\\boxed{7}"]}) for name in ("base", "rl")]
+    refused(offleash("compare", *runs, "--verifier", "model_judge"), "--judge")

@@ -343,3 +343,9 @@ def test_keep_says_which_checkpoints_stay_and_may_change_on_resume(
 def test_a_rule_for_checkpoints_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     said = refusal(tmp_path, f"model: hf:base\nproblems: countdown:train\nkeep: {text}")
     assert "keep must be all, last N, or a list of steps" in said
+
+
+def test_a_recipe_names_a_verifier_of_ones_own_and_its_threshold(tmp_path: Path) -> None:
+    recipe = read(tmp_path, LEAST, "verifier=rewards.py:compute_score", "threshold=5e-1")
+    assert (recipe.verifier, recipe.threshold) == ("rewards.py:compute_score", 0.5)
+    assert "threshold" in refusal(tmp_path, LEAST, "threshold=high")

@@ -1,6 +1,7 @@
 """Rewards: 1 for what the verifier calls correct and 0 for all else, and equal solutions written alike."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError
 from offleash.training.rollouts import Rewards, rewards_for
+from offleash.verifiers.own.bind import CallOptions
+from offleash.verifying.cases import ExtractionOptions
 
 PROBLEMS = as_problems(
     pl.DataFrame(
@@ -62,3 +65,11 @@ def test_problems_that_cannot_be_judged_are_refused_before_the_first_sample() ->
     none = PROBLEMS.with_columns(verifier=pl.lit(None, pl.String))
     with pytest.raises(OffleashError, match="name no verifier"), rewards_for(none, "here"):
         pass
+
+
+def test_a_function_of_the_users_own_rewards_every_problem(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def reward(completions, **kwargs):\n    return [len(text) / 10 for text in completions]\n")
+    extraction = ExtractionOptions(call=CallOptions(threshold=0.5))
+    with rewards_for(PROBLEMS, "here", extraction, f"{file}:reward") as made:
+        assert made.of(["c", "n"], ["123456", "12"], [False, False]).rewards == (1.0, 0.0)

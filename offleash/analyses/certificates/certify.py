@@ -42,7 +42,7 @@ from offleash.samplers.sampler import Request, Sampler, SamplingParams
 from offleash.stats.support_classes import IN, UNDETERMINED, ZETA, Certified, State, certified, epsilon
 from offleash.verifying.cases import CasesByProblem, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import VerifyOptions, judge_rows, open_judge, stored_name
+from offleash.verifying.verify import VerifyOptions, extraction_of, judge_rows, open_judge, stored_name
 
 K = 8_192  # budget whose epsilon, -ln(0.05)/8192 = 0.00037, is taken where neither is named
 
@@ -167,7 +167,7 @@ def certify(
         terms = CertificateSettings(above, expander.vocabulary, origin)
         frame = begin(folder, problems, terms)
         # Where the prompt ends inside a reasoning block, completions lack its opening tag: extraction has to know.
-        extraction = replace(options.extraction, opened=options.extraction.opened or origin.thinking)
+        extraction = extraction_of(origin, options.extraction)
         cases = problem_cases(frame, options.verifier, extraction, str(folder))
         refuse_unreadable(judge, cases, str(folder))
         name = stored_name(judge, [verifier for _, verifier in cases.values()])

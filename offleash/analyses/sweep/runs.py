@@ -23,7 +23,7 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, stage
 from offleash.samplers.registry import Model, fingerprint, open_sampler, refuse_label
 from offleash.samplers.sampler import Sampler, SamplingParams
-from offleash.verifying.cases import problem_cases, refuse_unreadable
+from offleash.verifying.cases import before_drawing, problem_cases, refuse_unreadable
 from offleash.verifying.judge import Judge
 from offleash.verifying.verify import VerifyOptions, open_judge, verify_with
 
@@ -172,7 +172,7 @@ class SweepRuns:
             for decoding in decodings:
                 refuse_other_weights(run_path(self.folder, member.label, decoding), member.model)
         options, where = self.verifying, "this sweep"
-        cases = problem_cases(with_prompts(self.problems), options.verifier, options.extraction, where)
+        cases = problem_cases(with_prompts(self.problems), options.verifier, before_drawing(options.extraction), where)
         refuse_unreadable(self.judge, cases, where)
 
     def run(self, member: SweepModel, decoding: SamplingParams, name: str, label: str) -> Run:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 
 from offleash.errors import OffleashError, unknown
+from offleash.plugins import find_own, plugin_names
 from offleash.training.method import Method
 from offleash.training.methods.baselines import reinforce_pp, remax, rloo
 from offleash.training.methods.diversity import diversity, outcome_novelty
@@ -40,11 +41,26 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 
+ENTRY_POINTS = "offleash.methods"
+
+
+def method_function(name: str) -> Callable[..., Method]:
+    """The function that makes a method: one of ours, of an installed package, or the user's own FILE.py:NAME."""
+    if name in METHODS:
+        return METHODS[name]
+    own = find_own(ENTRY_POINTS, name, "training method")
+    if own is None:
+        raise unknown("method", name, [*METHODS, *plugin_names(ENTRY_POINTS)])
+    if not callable(own):
+        raise OffleashError(
+            f"The training method {name} is a {type(own).__name__}. Name a function returning a Method."
+        )
+    return own
+
+
 def method(name: str, options: Mapping[str, object] | None = None) -> Method:
     """The method of that name with its options; an unknown name is refused with the closest known one."""
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    make, options = METHODS[name], options or {}
+    make, options = method_function(name), options or {}
     known = signature(make).parameters
     for option, value in options.items():
         if option not in known:
@@ -56,4 +72,7 @@ def method(name: str, options: Mapping[str, object] | None = None) -> Method:
         ):
             kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
             raise OffleashError(f"{option} of the method {name} must be {kind} (default {default}); found {value!r}.")
-    return make(**options)
+    made: object = make(**options)
+    if not isinstance(made, Method):
+        raise OffleashError(f"The training method {name} returned a {type(made).__name__}. Return a Method.")
+    return made

@@ -33,7 +33,7 @@ from offleash.verifiers.sandbox.worker_handle import State, VerifierWorker
 from offleash.verifiers.verifier import Case, Isolation, Judgement, Verifier
 
 MAX_FAILED_STARTS = 3  # in one call: a machine short of memory for a moment is not a verifier that cannot start
-WorkerKey = tuple[str, Isolation, int, float]  # workers of verifiers that agree in these are interchangeable
+WorkerKey = tuple[str, Isolation, int, float, str]  # workers of verifiers that agree in these are interchangeable
 
 
 class Pool:
@@ -274,7 +274,9 @@ def _module(verifier: Verifier) -> ModuleType:
 
 
 def _key(verifier: Verifier) -> WorkerKey:
-    return verifier.module, verifier.isolation, verifier.memory, verifier.seconds
+    # users' functions do not share a process: modules of the same name in two folders would be one
+    own = verifier.own.reference if verifier.own else ""
+    return verifier.module, verifier.isolation, verifier.memory, verifier.seconds, own
 
 
 def _end_workers(idle: dict[WorkerKey, list[VerifierWorker]], launcher: Launcher | None = None) -> None:

@@ -1,7 +1,10 @@
 """FINGERPRINTS: every fingerprint by name. Adding one is a file beside this one and an entry here."""
 
+from dataclasses import replace
+
 from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint
 from offleash.errors import OffleashError, unknown
+from offleash.plugins import entry_point_reference, plugin_names
 from offleash.verifiers.verifier import Isolation
 
 FINGERPRINTS: dict[str, Fingerprint] = {
@@ -26,23 +29,27 @@ FINGERPRINTS: dict[str, Fingerprint] = {
     ),
 }
 OWN = "offleash.plugins"  # loads users' functions in the worker
+ENTRY_POINTS = "offleash.fingerprints"
 
 
 def fingerprint(name: str) -> Fingerprint:
     """The fingerprint of that name, or one that calls a user's function.
 
     Args:
-        name: a key of FINGERPRINTS, FILE.py:NAME or package.module:NAME.
+        name: a key of FINGERPRINTS, an entry point of an installed package, FILE.py:NAME or package.module:NAME.
 
     Returns:
         The fingerprint. A user's function is not loaded here: its revision is "0" until `with_revision` (read.py) has
         hashed its source in a worker.
     """
     if ":" not in name:
-        if name not in FINGERPRINTS:
-            error = unknown("fingerprint", name, FINGERPRINTS)
+        if name in FINGERPRINTS:
+            return FINGERPRINTS[name]
+        reference = entry_point_reference(ENTRY_POINTS, name)
+        if reference is None:
+            error = unknown("fingerprint", name, [*FINGERPRINTS, *plugin_names(ENTRY_POINTS)])
             raise OffleashError(f"{error} To use your own function: --by FILE.py:NAME.")
-        return FINGERPRINTS[name]
+        return replace(fingerprint(reference), name=name)
     file, _, function = name.rpartition(":")
     if not file or not function.isidentifier():
         raise OffleashError(
