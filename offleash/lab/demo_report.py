@@ -47,7 +47,7 @@ def point(curve: Curve, index: int) -> CurvePoint:
 
 
 def leash_parts(comparison: Comparison) -> dict[str, bool]:
-    """The three parts of the leash, and whether each goes beyond chance."""
+    """The three parts of the leash, and whether each is significant."""
     first, last = point(comparison.curves["difference"], 0), point(comparison.curves["difference"], -1)
     null = comparison.evidence.null
     return {

@@ -297,7 +297,7 @@ def _run_table(comparisons: Sequence[Comparison], union: Union | None) -> Render
         title=f"each compared with {comparisons[0].change.before}, k = {k}; same model: the SRR of one drawn twice",
     )
     table.add_column("run", overflow="fold", min_width=9)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "beyond\nchance"):
+    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "rate fell\nor rose"):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence

@@ -59,8 +59,8 @@ GLOSSARY: dict[str, str] = {
     "unchanged model, resampled": "The number of losses and gains expected under the exchange null.",
     "significant": "On a list of single problems with a false discovery rate (FDR) of 5%: on average at most 5% of the "
     "list are false discoveries (Benjamini-Hochberg over all problems).",
-    "at least N beyond chance": "Jointly with 95% confidence, at least N losses (or gains) are not chance; it does "
-    "not say which ones; see the lists of significant problems.",
+    "the rate fell on at least N": "Jointly with 95% confidence, on at least N of the lost problems the success rate "
+    "fell (of the gained ones it rose). It does not say which ones, nor that they are out of reach with more samples.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "
     "successes fall in one given run with probability about 2^-c.",
     "McNemar": "An exact test of the net change: how likely is so uneven a split of the E+S changed problems, if "
@@ -116,7 +116,7 @@ MISREADINGS: tuple[tuple[str, str], ...] = (
     (
         "“E and S are above zero, so support changed.”",
         "Two draws of the same model show losses and gains too. Compare with the counts expected for an unchanged "
-        "model, and report how many are beyond chance.",
+        "model, and report on how many of them the rate changed significantly.",
     ),
     (
         "“pass@1 rose, so the model reaches more.”",

@@ -251,8 +251,8 @@ def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
         "SRR",
         UNCHANGED_SRR,
         "NDR",
-        "losses beyond chance, at least",
-        "gains beyond chance, at least",
+        "lost, rate fell on at least",
+        "gained, rate rose on at least",
     ]
     rows = []
     for comparison in comparisons:

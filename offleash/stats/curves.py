@@ -165,7 +165,7 @@ class EquivalentBudget:
 
     @property
     def kappa(self) -> float | None:
-        """Flat over k: sharpening only; falling: support narrows; 1: the curves cross."""
+        """1 where the curves cross. A fall alone shows no loss: rates that rose unequally make it fall too."""
         return None if self.k is None else self.k / self.of
 
     def text(self) -> str:

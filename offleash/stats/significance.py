@@ -74,7 +74,7 @@ def joint_confidence(bounds: int) -> float:
 
 
 def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
-    """Losses beyond chance, at least this many: the larger of a bound by count and one by problem.
+    """Lost problems whose rate fell, at least this many: the larger of a bound by count and one by problem.
 
     By count: without the m most significant S problems, the number of S left is one that an unchanged model could show.
     By problem: Holm over all problems. Each bound takes half of the error, so their maximum keeps the confidence.
@@ -98,7 +98,7 @@ def losses_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = 
 
 
 def gains_at_least(drawn_P2: Integer, correct_P2: Integer, confidence: float = CONFIDENCE) -> int:
-    """Gains beyond chance, at least this many with the given confidence.
+    """Gained problems whose rate rose, at least this many with the given confidence.
 
     Args:
         drawn_P2: samples of each problem in the run before and the run after.

@@ -117,9 +117,9 @@ def test_a_run_that_is_read_worse_is_named_first_and_its_sure_losses_are_withhel
     blurred = solved_run(tmp_path / "blurred", {"p": [SUM] * 5 + [WORDS] * 5, "q": [SUM] * 10})
     actual = offleash("strategies", runs[0], blurred, "--by", "steps", "--json", "--jobs", "1").json
     assert actual["finding"].startswith("Caution:")
-    assert actual["certain"]["lost_at_least"] is actual["certain"]["new_at_least"] is None
-    assert "100.0% of base and 75.0% of blurred" in actual["certain"]["reason"]
+    assert actual["significant"]["lost_at_least"] is actual["significant"]["new_at_least"] is None
+    assert "100.0% of base and 75.0% of blurred" in actual["significant"]["reason"]
     told = offleash("strategies", *runs, "--by", "steps", "--json", "--jobs", "1", "--again").json
-    assert told["certain"] == {"lost_at_least": 0, "new_at_least": 0, "reason": None}
+    assert told["significant"] == {"lost_at_least": 0, "new_at_least": 0, "reason": None}
     assert told["coverage"]["before"]["new"] == 20
     assert told["richness"]["correct"]["enough"] is False

@@ -1,4 +1,4 @@
-"""What a demo says: the leash where it is beyond chance, and that it is not where it is not."""
+"""What a demo says: the leash where it is significant, and that it is not where it is not."""
 
 from dataclasses import replace
 from pathlib import Path

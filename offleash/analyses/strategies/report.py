@@ -39,7 +39,7 @@ def strategies_document(strategies: StrategyComparison) -> Json:
                 "gain": retest.gain,
                 "gain_interval": retest.gain_interval,
             },
-            "certain": {
+            "significant": {
                 "lost_at_least": strategies.lost_at_least,
                 "new_at_least": strategies.new_at_least,
                 "reason": strategies.coverage_caution or None,  # why the two above are null

@@ -172,10 +172,10 @@ def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tupl
     bound = ""
     if evidence.losses_at_least is not None:
         bound = (
-            f" At least {evidence.losses_at_least} of the losses and {evidence.gains_at_least} of the gains are "
-            "beyond chance (joint 95% confidence)."
+            f" The rate fell on at least {evidence.losses_at_least} of the lost and rose on at least "
+            f"{evidence.gains_at_least} of the gained problems (joint 95% confidence)."
             if evidence.losses_at_least or evidence.gains_at_least
-            else " None of them is beyond chance (joint 95% confidence)."
+            else " On none of them is the change of the rate significant (joint 95% confidence)."
         )
     mislead = "A bar above its diamond does not say which of its problems changed."
     caption = f"{read}. {significant}. {chance}.{bound} {mislead} {basis(comparison)}"

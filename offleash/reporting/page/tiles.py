@@ -31,7 +31,7 @@ class Tile:
     exact: float | int | None
     meaning: str
     chance: str  # what resampling an unchanged model would give; empty for P and O
-    beyond_chance: str  # how many at least, with joint 95% confidence; empty for P and O
+    significant: str  # on how many the rate changed, at least, with joint 95% confidence; empty for P and O
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ def tiles(comparison: Comparison) -> list[Tile]:
         value = float(getattr(change, name))
         chance = f"{expected[name]:.1f} expected for an unchanged model" if name in expected else ""
         least = at_least.get(name)
-        beyond_chance = (
-            "" if least is None else f"{f'at least {least:,}' if least else 'none'} beyond chance (E and S jointly 95%)"
-        )
+        moved = "fell" if name == "S" else "rose"
+        on = f"the rate {moved} on at least {least:,}" if least else f"not significant that any rate {moved}"
+        significant = "" if least is None else f"{on} (E and S jointly 95%)"
         meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
-        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, beyond_chance))
+        out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, significant))
     return out
 
 

@@ -11,7 +11,14 @@ import pytest
 from rich.console import Console
 
 from offleash.analyses.entropy.entropy import TOKEN, UNREAD, Entropies, entropies, entropies_of
-from offleash.analyses.entropy.report import INTERPRETATIONS, cautions, entropy_document, finding, reading
+from offleash.analyses.entropy.report import (
+    INTERPRETATIONS,
+    cautions,
+    entropy_document,
+    finding,
+    has_collapsed,
+    reading,
+)
 from offleash.analyses.entropy.terminal import show_entropies
 from offleash.comparing.compare import compare
 from offleash.comparing.figures.figure_input import FigureInput
@@ -22,7 +29,8 @@ from offleash.render.figure import PAGE, PAPER, Figure, MissingFigure
 from offleash.reporting.comparison import document, show
 from offleash.reporting.figures import figure, subject
 from offleash.reporting.page.build import entropy
-from offleash.stats.entropy import Direction, Square
+from offleash.stats.entropy import Direction, Means, Square
+from offleash.stats.intervals import Interval
 from tests.analyses.entropy.test_entropy import run, scores
 from tests.reporting.test_figures import expressions, rows, vega
 
@@ -236,3 +244,21 @@ def test_the_section_of_the_page_has_the_words_and_every_measure_and_is_left_out
     assert len(table.rows) == len(entropies_of(told.comparison).measures)
     assert all(len(row) == len(table.head) for row in table.rows)
     assert entropy(compared([bare_run(name, "7", "8") for name in ("base", "rl")])) is None
+
+
+@pytest.mark.parametrize(("fall", "collapsed"), [(0.01, False), (0.2, False), (0.5, True)])
+def test_a_fall_is_a_collapse_by_its_size_not_by_its_sign(fall: float, collapsed: bool) -> None:
+    """Both entropies fall significantly, by the same share, with an interval of a hundredth around it."""
+    value = 2.0
+    interval = Interval(-value * (fall + 0.005), -value * (fall - 0.005))
+    unknown = Interval(np.nan, np.nan)
+    means = Means(
+        value_R=np.array([value, value * (1 - fall)]),
+        interval_R=(unknown, unknown),
+        difference_R=np.array([0.0, -value * fall]),
+        difference_interval_R=(unknown, interval),
+        problems=40,
+    )
+    asked = entropies(pair(), FEW)
+    measures = {name: replace(measure, average=means) for name, measure in asked.measures.items()}
+    assert has_collapsed(replace(asked, measures=measures), 1) is collapsed
