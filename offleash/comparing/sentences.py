@@ -99,8 +99,8 @@ NOISY_SHARES = (0.05, 0.78)  # the range over the worlds of tests/stats/test_sin
 SINGLE_TRAINING = (
     "One training per method: intervals and tests are about these models, not about what another training seed would "
     "give. Where equivalent trainings differ by a noise of SD 1 in the logit of each problem's rate, "
-    f"{NOISY_SHARES[0]:.0%} to {NOISY_SHARES[1]:.0%} of simulated studies show significant losses, depending on problems, "
-    "samples and rates."
+    f"{NOISY_SHARES[0]:.0%} to {NOISY_SHARES[1]:.0%} of simulated studies show significant losses, depending on the "
+    "problems, samples and rates."
 )
 
 
