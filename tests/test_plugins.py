@@ -228,3 +228,9 @@ def test_entry_points_are_read_only_when_a_name_is_not_ours(tmp_path: Path) -> N
 
 def test_every_group_finds_nothing_without_plugins() -> None:
     assert {find_own(group, "no such plugin", "thing") for group in GROUPS} == {None}
+
+
+@pytest.mark.parametrize("name", ["sampler", "log_format", "method", "figure"])
+def test_the_files_that_extending_shows_are_those_of_the_example(name: str) -> None:
+    """What is copied from the document runs, because the same text runs here."""
+    assert (PACKAGE / f"{name}.py").read_text() in (EXAMPLES.parent / "docs" / "extending.md").read_text()
