@@ -393,8 +393,8 @@ def figure(
     path = Path(out)
     kind_of(path)
     check_writable(path)
-    one_each = not options.get("split_by") and not options.get("columns")  # each argument is one run
-    if name == "checkpoints" and one_each and len(runs) < 3:
+    separate_runs = not options.get("split_by") and not options.get("columns")  # each argument is one run
+    if name == "checkpoints" and separate_runs and len(runs) < 3:
         raise OffleashError(
             f"The figure checkpoints shows several runs against the first; found {len(runs)}. Name a base and two or "
             "more checkpoints."

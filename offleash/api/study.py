@@ -168,10 +168,10 @@ def _plans_of_file(path: Path, call: _Call) -> Iterator[_Plan]:
             chosen = _merged(call.decoding, {**options, **decoding})
             parts = [_folder_name(entry.name)] if several[0] > 1 else []
             parts += [_decoding_name(chosen, number)] if several[1] > 1 else []
-            one = replace(whole, k=budget, decoding=chosen, selection=selection)
-            _complete(one)
+            options_here = replace(whole, k=budget, decoding=chosen, selection=selection)
+            _complete(options_here)
             name = f"{entry.name}{f' {parts[-1]}' if several[1] > 1 else ''}"
-            yield _Plan(name, Path(one.out or "") / "-".join(parts), entry.name, one)
+            yield _Plan(name, Path(options_here.out or "") / "-".join(parts), entry.name, options_here)
 
 
 def _typed(typed: object, default: object, stored: object) -> Any:
@@ -192,8 +192,8 @@ def _merged(group: Any, options: Mapping[str, object]) -> Any:
 def _complete(call: _Call) -> None:
     """Refuse a study without a base, a model after RL, a budget or a folder."""
     if len(call.models) < 2:
-        found = f"found {call.models[0]}" if call.models else "found none"
-        raise OffleashError(f"study needs a base and a model after RL; {found}. Write: study PROBLEMS BASE RL.")
+        given = call.models[0] if call.models else "none"
+        raise OffleashError(f"study needs a base and a model after RL; found {given}. Write: study PROBLEMS BASE RL.")
     declared = describe(study)
     for name in ("k", "out"):
         if getattr(call, name) is None:

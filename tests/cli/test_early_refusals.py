@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from offleash.comparing import runs
+from offleash.drawing import draw as drawing
+from offleash.samplers.huggingface import loading
+from offleash.training import trainer
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import problems_file, script
 from tests.samplers.huggingface.tiny import tiny_model
@@ -17,8 +21,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script(tmp_path / "base.json", (0.5, 0.5))
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "text": "b"}')
     monkeypatch.chdir(tmp_path)
-    for name in ("offleash.training.trainer", "offleash.lab.registry"):
-        import_module(name)  # while nothing is replaced: they keep what they import
+    import_module("offleash.lab.registry")  # while nothing is replaced: it keeps what it imports
 
     def slow(*_: object, **__: object) -> None:
         pytest.fail("the command did work that was to be refused")
@@ -26,10 +29,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "socket.getaddrinfo",
         "offleash.loading.problem_set.load_problems",
-        "offleash.samplers.huggingface.loading.import_module",
-        "offleash.comparing.runs.load",
     ):
         monkeypatch.setattr(name, slow)
+    monkeypatch.setattr(runs, "load", slow)
+    monkeypatch.setattr(loading, "import_module", slow)
     return tmp_path
 
 
@@ -81,7 +84,7 @@ def test_the_figure_of_checkpoints_is_refused_for_two_runs(world: Path) -> None:
 def test_a_recipe_that_cannot_work_is_refused_before_problems_are_read(
     world: Path, monkeypatch: pytest.MonkeyPatch, change: str, words: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("offleash.training.trainer.load_problems", lambda *_, **__: pytest.fail("problems were read"))
+    monkeypatch.setattr(trainer, "load_problems", lambda *_, **__: pytest.fail("problems were read"))
     (world / "tiny").mkdir()
     (world / "tiny/config.json").write_text("{}")
     (world / "tiny/model.safetensors").write_text("")
@@ -95,7 +98,7 @@ def test_what_cannot_be_judged_is_refused_before_the_model_is_loaded(
     model = tiny_model(tmp_path / "tiny")
     problems = problems_file(tmp_path / "problems.jsonl", 2)
     problems.write_text(problems.read_text().replace('"1", "verifier": "string"', '"\\\\frac{", "verifier": "math"'))
-    monkeypatch.setattr("offleash.drawing.draw.open_sampler", lambda _: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(drawing, "open_sampler", lambda _: pytest.fail("the model was loaded"))
     words = ("draw", problems, f"hf:{model}", "-k", "4", "--until", "2", "-o", tmp_path / "run")
     refused(offleash(*words, "--jobs", "1"), "cannot be judged")
 

@@ -134,10 +134,11 @@ def sweep_prompts(
         prompt.name: replace(request, problems=with_template(request.problems, prompt.template), prompt=prompt.template)
         for prompt in prompts
     }
-    for name, one in requests.items():  # all of them before the first sample
-        check_sweep(one, folder / name, verifying, progress)
+    for name, asked in requests.items():  # all of them before the first sample
+        check_sweep(asked, folder / name, verifying, progress)
     sweeps = {
-        name: sweep(one, folder / name, verifying, stage(progress, f"prompt {name}")) for name, one in requests.items()
+        name: sweep(asked, folder / name, verifying, stage(progress, f"prompt {name}"))
+        for name, asked in requests.items()
     }
     return PromptSweep(folder, sweeps, gained_under(sweeps) if len(request.models) == 2 else ())
 
@@ -160,7 +161,7 @@ def _gained(name: str, number: int, decoding: SamplingParams, sweeps: Mapping[st
         here = int(tally.drawn_PR[row, base]), 0
         elsewhere = tuple(_elsewhere(other, problem, base, here, sweeps[other]) for other in sweeps if other != name)
         counts = int(tally.drawn_PR[row, rl]), int(tally.correct_PR[row, rl])
-        problems.append(GainedProblem(problem, *counts, tuple(found for found in elsewhere if found is not None)))
+        problems.append(GainedProblem(problem, *counts, tuple(other for other in elsewhere if other is not None)))
     # one test per problem: the smallest p over the other prompts, Bonferroni over these, then Holm over the problems
     smallest = [
         min(1.0, len(gained.elsewhere) * min((other.p for other in gained.elsewhere), default=1.0))
