@@ -33,7 +33,7 @@ UNDETERMINED_CLASS = "U"
 FELL, ROSE = "fell", "rose"  # what became of a rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProblemDetail:
     """One row per problem, in the order of `problems`; columns of runs: before, after."""
 
@@ -50,6 +50,9 @@ class ProblemDetail:
     )
     q_class_P: Float  # Benjamini-Hochberg over all problems, those of another class with p = 1
     reasons: Mapping[str, str]  # why p_P (key "p") and p_class_P (key "p_class") are NaN for all problems
+
+    def __repr__(self) -> str:
+        return f"<{len(self.class_P):,} problems of {self.comparison!r}>"
 
     @property
     def significant_P(self) -> Flags:

@@ -21,7 +21,7 @@ from offleash.render.numbers import many
 _COUNT_COLUMNS = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AlignedTally:
     """A tally of runs, the problems behind its rows, and the notes on what is not in it."""
 
@@ -29,6 +29,9 @@ class AlignedTally:
     problems: pl.DataFrame  # PROBLEMS, in the order of the tally's rows
     own: tuple[pl.DataFrame, ...]  # for each run: own id, problem
     notes: tuple[Note, ...]
+
+    def __repr__(self) -> str:
+        return repr(self.tally)
 
 
 def tally(
