@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from offleash.results.comparison import FigureResult as FigureResult
     from offleash.results.comparison import ReportResult as ReportResult
     from offleash.results.comparison import ViewSession as ViewSession
+    from offleash.results.result import Metric as Metric
     from offleash.results.samples import CheckResult as CheckResult
     from offleash.results.samples import DrawResult as DrawResult
     from offleash.results.samples import FormatsResult as FormatsResult
@@ -100,6 +101,7 @@ _PUBLIC = {
     "Judging": "offleash.options",
     "LabResult": "offleash.lab.verbs",
     "LikelihoodResult": "offleash.results.analyses",
+    "Metric": "offleash.results.result",
     "NucleusResult": "offleash.results.analyses",
     "OffleashError": "offleash.errors",
     "PlanResult": "offleash.results.analyses",

@@ -68,9 +68,10 @@ def entropy(
     """
     from offleash.analyses.entropy.entropy import entropies_of_inputs
     from offleash.comparing.question import question
-    from offleash.loading.load import load_options
+    from offleash.loading.load import load_options, run_inputs
     from offleash.results.analyses import EntropyResult
 
+    runs = run_inputs(runs)
     settings = question(at=at, replicates=replicates, seed=seed, allow=allow)
     return EntropyResult(entropies_of_inputs(runs, load_options(runs, reading, split_by, verdicts), settings, progress))
 
@@ -236,9 +237,10 @@ def plan_samples(
       2
     """
     from offleash.analyses.planning import plan
-    from offleash.loading.load import load, load_options
+    from offleash.loading.load import load, load_options, run_inputs
     from offleash.results.analyses import PlanResult
 
+    runs = run_inputs(runs)
     pilots = load(*runs, options=load_options(runs, reading, None, verdicts), progress=progress)
     return PlanResult(tuple(plan(run, settle, until) for run in pilots))
 

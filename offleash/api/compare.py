@@ -144,7 +144,7 @@ def compare(
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
     from offleash.loading.arguments import named_certificates
-    from offleash.loading.load import LoadOptions, load_options
+    from offleash.loading.load import LoadOptions, load_options, run_inputs
     from offleash.results.comparison import ComparisonResult
 
     if verifier is None and (judging != Judging() or problems is not None or opened):
@@ -153,6 +153,7 @@ def compare(
             "Add --verifier NAME."
         )
     _check_problem_files(list, out, csv)
+    runs = run_inputs(runs)
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
         from offleash.loading.wide import wide_runs
@@ -468,11 +469,9 @@ def show(
       offleash show logs/base.jsonl 17 --verdict all --json
 
     In Python:
-      >>> run = ol.draw("examples/problems.jsonl", "scripted:examples/sums.json", k=16, out="runs/base")
-      >>> judged = ol.verify(run.folder)
-      >>> shown = ol.show(run.folder, "speed")
-      >>> shown.samples[0].verdict, shown.samples[0].answer
-      ('correct', '30')
+      >>> written = Path("log.jsonl").write_text('{"id": "sum", "response": "1+1 is 2", "correct": true}')
+      >>> [(sample.index, sample.verdict, sample.text) for sample in ol.show("log.jsonl", "sum").samples]
+      [(0, 'correct', '1+1 is 2')]
     """
     from offleash.loading.load import load_options
     from offleash.reporting.show import shown_problem
@@ -504,9 +503,10 @@ def load(
     from dataclasses import replace
 
     from offleash.loading.load import load as load_runs
-    from offleash.loading.load import load_options
+    from offleash.loading.load import load_options, run_inputs
 
-    runs = load_runs(path, options=load_options((path,), reading, None, verdicts), progress=progress)
+    inputs = run_inputs((path,))
+    runs = load_runs(*inputs, options=load_options(inputs, reading, None, verdicts), progress=progress)
     if len(runs) != 1:
         raise OffleashError(f"{path} holds {len(runs)} runs. Load them one by one.")
     return replace(runs[0], name=name or runs[0].name)

@@ -48,7 +48,7 @@ GAP_BUDGET = 256  # k of the sampling-efficiency gap, pass@256 of the base minus
 CURVES = ("before", "after", "difference", "SRR", "NDR", "SDS", "NSCR")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What RL kept, lost and gained, how significant that is, and how much of it chance and guessing would give."""
 
@@ -110,6 +110,9 @@ class Comparison:
         if name not in self._derived:
             self._derived[name] = compute(self)
         return cast(Derived, self._derived[name])
+
+    def __repr__(self) -> str:
+        return str(self.change)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows."""

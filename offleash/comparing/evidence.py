@@ -92,9 +92,7 @@ class Evidence:
     adjusted_p: dict[str, float]  # p_E and p_S of the null by class, Holm over all runs after the first
     net: Net | None
     net_reason: str | None  # why there is none
-    losses_at_least: (
-        int | None
-    )  # lost problems whose rate fell; bounds of all runs hold together with 95% confidence
+    losses_at_least: int | None  # lost problems whose rate fell; bounds of all runs hold together with 95% confidence
     gains_at_least: int | None
     runs_tested: int  # runs after the first, over which everything is corrected
     lost: tuple[str, ...]  # problems reached before and never after, at 5% false discoveries; strongest first

@@ -33,7 +33,7 @@ UNDETERMINED_CLASS = "U"
 FELL, ROSE = "fell", "rose"  # what became of a rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProblemDetail:
     """One row per problem, in the order of `problems`; columns of runs: before, after."""
 
@@ -49,6 +49,9 @@ class ProblemDetail:
     p_class_P: Float  # one-sided: loss of S, gain of E; NaN for the others and without a test
     q_class_P: Float  # Benjamini-Hochberg over all problems of all runs, those of another class with p = 1
     reasons: Mapping[str, str]  # why p_P (key "p") and p_class_P (key "p_class") are NaN for all problems
+
+    def __repr__(self) -> str:
+        return f"<{len(self.class_P):,} problems of {self.comparison!r}>"
 
     @property
     def significant_P(self) -> Flags:

@@ -21,7 +21,7 @@ from offleash.render.numbers import many
 _COUNT_COLUMNS = ("n", "c", "unread", "failed", "unverified", "first", "last", "rows", "truncated", "stopped")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AlignedTally:
     """A tally of runs, the problems behind its rows, and the notes on what is not in it."""
 
@@ -30,6 +30,9 @@ class AlignedTally:
     own: tuple[pl.DataFrame, ...]  # for each run: own id, problem
     notes: tuple[Note, ...]
     subsets: tuple[Note, ...] = ()  # on runs whose `head_PR` is that of a random subset: rules other than `seen` use it
+
+    def __repr__(self) -> str:
+        return repr(self.tally)
 
 
 def tally(

@@ -70,7 +70,7 @@ def template_hash(rendered: str) -> str:
 GOLD_GUESSED = "gold_guessed"  # a fact of imported logs: the column of golds, if it may be that of the model's answers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """Problems, and either verdicts of samples or bare counts of them."""
 
@@ -88,6 +88,10 @@ class Run:
     positions: dict[str, pl.LazyFrame] = field(default_factory=dict)  # POSITIONS of their tokens, by the same names
     own: str | None = None  # the name of those scores that the model that drew the run made
     draw: str = ""  # the key of the draw that made the samples; runs that share it hold the same samples
+
+    def __repr__(self) -> str:
+        kind = "counts" if self.verdicts is None else f"samples, verdicts by {self.verifier or 'its log'}"
+        return f"<Run {self.name!r}: {self.problems.height:,} problems, {kind}>"
 
 
 def problem_set_hash(problems: pl.DataFrame) -> str:

@@ -24,7 +24,7 @@ class Per(StrEnum):
     SOLUTION = "solution"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tally:
     """Counts of P targets (problems, answers or solutions) in R runs; `problem_P` is the problem of each target."""
 
@@ -50,6 +50,12 @@ class Tally:
 
     def __len__(self) -> int:
         return len(self.problem_P)
+
+    def __repr__(self) -> str:
+        drawn_R, correct_R = self.drawn_PR.sum(axis=0).tolist(), self.correct_PR.sum(axis=0).tolist()
+        counts = zip(self.runs, correct_R, drawn_R, strict=True)
+        runs = "; ".join(f"{name}: {correct:,} of {drawn:,} samples correct" for name, correct, drawn in counts)
+        return f"<Tally of {len(self):,} {self.per}s, k = {self.head:,}; {runs}>"
 
     def column(self, run: str) -> int:
         if run not in self.runs:

@@ -5,11 +5,14 @@ way is in its notes, which every report shows.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import polars as pl
 
@@ -20,6 +23,7 @@ from offleash.data.scores import has_positions, own_scores, scan_positions, scan
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
+from offleash.files.columns import COUNT_COLUMNS, guess_columns
 from offleash.files.detect import LfsPointerError, head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
 from offleash.loading.merge import FilePart, GatheredRuns, gather, part_of, without_first_rows
@@ -41,6 +45,28 @@ NAMES_SHOWN = 5  # of files in a note
 
 
 RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see `load`
+
+
+def run_inputs(inputs: Sequence[object]) -> tuple[RunInput, ...]:
+    """What a caller in Python gives as runs, with frames of pandas as frames of polars; `load` checks the rest."""
+    return tuple(_from_pandas(given) if _is_pandas(given) else given for given in inputs)  # type: ignore[misc]
+
+
+def _is_pandas(given: object) -> bool:
+    """Whether it is a frame of pandas, which is not imported here: whoever passes one has it."""
+    return type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns")
+
+
+def _from_pandas(frame: Any) -> pl.DataFrame:
+    """A frame of pandas column by column, its named index included; without pyarrow, which pl.from_pandas needs."""
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    names = [str(name) for name in frame.columns]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise OffleashError(f"A frame has several columns {twice[0]!r}. Rename or drop one of them.")
+    plain = frame.astype(object).where(frame.notna(), None)
+    columns = {name: plain.iloc[:, place].tolist() for place, name in enumerate(names)}
+    return pl.DataFrame(columns, strict=False)
 
 
 @dataclass(frozen=True)
@@ -96,8 +122,8 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
     for run_input in inputs:
         if not isinstance(run_input, str | Path | Run | pl.DataFrame):
             raise OffleashError(
-                f"A run must be a path, a loaded run or a polars frame; found a {type(run_input).__name__}: "
-                f"{run_input!r:.60}."
+                f"A run must be a path, a loaded run or a frame of polars or pandas. Found a "
+                f"{type(run_input).__name__}: {run_input!r:.60}."
             )
     options = options or LoadOptions()
     parsed = iter(
@@ -150,8 +176,39 @@ def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: 
     """The runs of a frame, through a Parquet file, so that its columns are recognised and checked like a log's."""
     with TemporaryDirectory(prefix="offleash-") as scratch:
         path = Path(scratch) / f"{name}.parquet"
+        if not frame.height:
+            raise OffleashError(f"The frame {name!r} has no rows. Give a row per problem, or per sample.")
         frame.write_parquet(path)
-        return _load(Argument(name, (path,), given=True), options, progress)
+        if options.format is None and recognised(head_of(path), options.options) is None:
+            raise _unknown_frame(frame, name)
+        try:
+            return _load(Argument(name, (path,), given=True), options, progress)
+        except OffleashError as error:  # the file is ours and gone: the user knows a frame
+            raise OffleashError(str(error).replace(str(path), f"The frame {name!r}")) from None
+
+
+def _unknown_frame(frame: pl.DataFrame, name: str) -> OffleashError:
+    """A frame that is neither counts nor samples: its columns, and those that look like the ones it lacks."""
+    chosen = guess_columns({role: COUNT_COLUMNS[role] for role in ("problem", "n", "c")}, frame.columns, {})
+    free = [column for column in frame.columns if column not in chosen.values()]
+    near = {
+        role: match[0]
+        for role in ("problem", "n", "c")
+        if role not in chosen and (match := _near_columns(COUNT_COLUMNS[role], free))
+    }
+    shown = ", ".join(frame.columns[:20]) + (", ..." if len(frame.columns) > 20 else "")
+    named = f"columns={near!r}" if near else "columns={'problem': NAME, ...}"
+    step = f"Did you mean {named}?" if near else f"Rename its columns, or give {named}."
+    return OffleashError(
+        f"The frame {name!r} has the columns {shown}; counts need problem, n and c, samples problem and verdict. {step}"
+    )
+
+
+def _near_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The column that is most like one of some names, first those whose whole name is close."""
+    lower = {column.lower(): column for column in columns}
+    near = [match for known in names if len(known) > 1 for match in get_close_matches(known, lower, n=1, cutoff=0.75)]
+    return [lower[match] for match in near[:1]]
 
 
 def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> tuple[list[FilePart], list[Log]]:

@@ -94,8 +94,8 @@ def shown_problem(
     counts = dict(every.group_by("verdict").len().iter_rows())
     order = [*(kind.value for kind in Verdict), UNVERIFIED_WORD]
     verdicts = {kind: int(counts[kind]) for kind in order if kind in counts}
-    about = (row[name] for name in ("problem", "benchmark", "question", "gold"))
-    return ShownProblem(run.name, *about, verdicts, verdict, samples)
+    asked = {name: row[name] for name in ("problem", "benchmark", "question", "gold")}
+    return ShownProblem(run=run.name, **asked, verdicts=verdicts, verdict=verdict, samples=samples)
 
 
 _JUDGED = ("verdict", "answer", "reason", "step")

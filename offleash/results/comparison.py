@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.results.result import Result, console_of, say, unknown_ending
+from offleash.results.result import Metric, Result, console_of, say, unknown_ending
 
 if TYPE_CHECKING:
     import altair as alt
+    import polars as pl
     from rich.console import Console
 
     from offleash.analyses.certificates.compare import CertifiedComparison
@@ -75,6 +76,60 @@ class ComparisonResult(Result):
     def change(self) -> "SupportChange":
         """P, E, S, O and the rates computed from them, with intervals."""
         return self.comparison.change
+
+    @property
+    def SRR(self) -> Metric:
+        """Support retention rate: the share of what the run before reaches that the run after still reaches."""
+        return self._metric("SRR")
+
+    @property
+    def NDR(self) -> Metric:
+        """Net discovery rate: the share of what the run after reaches that the run before does not."""
+        return self._metric("NDR")
+
+    @property
+    def SDS(self) -> Metric:
+        """Support dynamic score: the harmonic mean of SRR and NDR."""
+        return self._metric("SDS")
+
+    @property
+    def NSCR(self) -> Metric:
+        """Net support change rate: gains minus losses, over all that either run reaches."""
+        return self._metric("NSCR")
+
+    def _metric(self, name: str) -> Metric:
+        return Metric(self.change.value[name], self.change.interval[name])
+
+    @property
+    def problems(self) -> "pl.DataFrame":
+        """Every problem with its class, counts, p-values, question and gold answer; of several runs, of the last."""
+        from offleash.comparing.per_problem import problem_table
+
+        return problem_table(self.comparison)
+
+    def summary(self) -> str:
+        """What was found in a paragraph, the table of classes and the rates with their intervals."""
+        return self.finding if self.certified else f"{self.finding}\n\n{self.change}"
+
+    def to_frame(self) -> "pl.DataFrame":
+        """A row per run compared with the first: P, E, S, O, the rates and their intervals, the shares reached."""
+        if self.certified:
+            return super().to_frame()
+        import polars as pl
+
+        rows = []
+        for comparison in self.comparisons:
+            change = comparison.change
+            row: dict[str, Any] = {"before": change.before, "after": change.after, "k": change.k}
+            row |= {name: float(getattr(change, name)) for name in "PESO"}
+            for name, value in change.value.items():
+                interval = change.interval[name]
+                row |= {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+            for side, reached in (("before", change.P + change.S), ("after", change.P + change.E)):
+                row[f"pass@1_{side}"] = float(comparison.curves[side].value_K[0])
+                row[f"reached_{side}"] = reached / change.problems if change.problems else float("nan")
+            rows.append(row)
+        return pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None))
 
     @property
     def curves(self) -> "dict[str, Curve]":

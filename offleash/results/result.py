@@ -1,8 +1,9 @@
 """What every result of a public function can do.
 
-`to_dict()` is what `--json` prints. `show()` is what the command line prints for people; `repr` is its beginning, at
-most a screen. `save(path)` writes it to a file, whose ending says as what. `figure(name)` draws one of its figures,
-where it has any. `ok` is False where something is missing or wrong, and the command line then exits with 1.
+`to_dict()` is what `--json` prints, `to_frame()` the same as a table. `show()` is what the command line prints for
+people, `summary()` its text; `repr` is its beginning, at most a screen. `save(path)` writes it to a file, whose ending
+says as what. `figure(name)` draws one of its figures, where it has any. `ok` is False where something is missing or
+wrong, and the command line then exits with 1.
 
 Renderers are imported when they are needed: the result of comparing two files of counts needs no altair.
 """
@@ -18,7 +19,10 @@ from offleash.display import printable
 from offleash.errors import OffleashError
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
+
+    from offleash.stats.intervals import Interval
 
 REPR_LINES = 24  # lines of a repr
 WIDTH = 100  # characters of its lines
@@ -50,6 +54,16 @@ class Result(ABC):
         """What went wrong after the result was there, such as a figure that could not be written."""
         return None
 
+    def summary(self) -> str:
+        """The result in words and numbers: what `show()` prints, as a text."""
+        return shown(self)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The result as a polars frame: a row per run or entry of `to_dict()`, inner keys joined by dots."""
+        document = self.to_dict()
+        runs = document.get("runs") if isinstance(document, dict) else None
+        return frame_of(runs if isinstance(runs, list) and runs else document)
+
     def save(self, path: str | Path) -> Path:
         """Write it to a file: .json as `to_dict` gives it, .jsonl a line per entry, .txt as it is shown."""
         from offleash.render.output import check_writable, write_text
@@ -71,6 +85,49 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         return truncated_repr(shown(self))
+
+
+class Metric(float):
+    """A number with its 95% interval: it is used like any float, and `.interval` has both ends.
+
+    >>> SRR = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv").SRR
+    >>> SRR < 0.9, SRR.interval.low < SRR < SRR.interval.high, SRR
+    (True, True, 0.871 [0.814, 0.915])
+    """
+
+    interval: "Interval"
+
+    def __new__(cls, value: float, interval: "Interval") -> "Metric":
+        metric = super().__new__(cls, value)
+        metric.interval = interval
+        return metric
+
+    def __getnewargs__(self) -> tuple[float, "Interval"]:  # type: ignore[override]
+        return float(self), self.interval
+
+    def __repr__(self) -> str:
+        return f"{float(self):.3f} [{self.interval.low:.3f}, {self.interval.high:.3f}]"
+
+
+def frame_of(document: Any) -> "pl.DataFrame":
+    """A JSON document as a frame: an object is a row, a list of objects a row each."""
+    import polars as pl
+
+    entries = document if isinstance(document, list) else [document]
+    rows = [_flat(entry if isinstance(entry, dict) else {"value": entry}) for entry in entries]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _flat(document: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of an object and of the objects in it, by dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{above}{key}.")
+        else:
+            flat[above + key] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return flat
 
 
 def truncated_repr(text: str) -> str:

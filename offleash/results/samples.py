@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
 from offleash.results.comparison import ComparisonResult
-from offleash.results.result import Result, console_of, json_text, say, truncated_repr
+from offleash.results.result import Result, console_of, frame_of, json_text, say, truncated_repr
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from offleash.verifying.check_problems import ProblemCheck
     from offleash.verifying.rows import Outcome
     from offleash.verifying.verify import VerificationResult
+
+# what a study has of its comparison
+SHARED = ("SRR", "NDR", "SDS", "NSCR", "change", "curves", "evidence", "finding", "headline")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -102,6 +105,22 @@ class StudyResult(Result):
         return self.result.comparison
 
     @property
+    def problems(self) -> "pl.DataFrame":
+        """Every problem with its class, counts and p-values: see ComparisonResult.problems."""
+        return self._compared().problems
+
+    def _compared(self) -> ComparisonResult:
+        _ = self.comparison  # says why there is none
+        assert self.result is not None
+        return self.result
+
+    def __getattr__(self, name: str) -> Any:
+        # SRR, NDR, SDS and NSCR, the finding and the curves are those of the comparison
+        if name in SHARED:
+            return getattr(self._compared(), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
     def ok(self) -> bool:
         if self.studies:
             return all(study.ok for study in self.studies.values())
@@ -139,6 +158,17 @@ class StudyResult(Result):
             f"\nTo compare again: offleash compare {folders}   (--flips: which classes depend on the "
             f"verdicts)\nReport: {self.report}",
         )
+
+    def summary(self) -> str:
+        """What was found: see ComparisonResult.summary; of a dry run, its cost."""
+        return super().summary() if self.result is None else self.result.summary()
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The comparison as a row: see ComparisonResult.to_frame; of a dry run, its cost."""
+        return super().to_frame() if self.result is None else self.result.to_frame()
+
+    def _repr_html_(self) -> str | None:
+        return None if self.result is None else self.result._repr_html_()
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison: see ComparisonResult.save."""
@@ -235,6 +265,10 @@ class ShowResult(Result):
     def samples(self) -> "tuple[ShownSample, ...]":
         """The samples, in the order of their index."""
         return self.shown.samples
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The samples, a row each."""
+        return frame_of(self.to_dict()["samples"])
 
     def to_dict(self) -> dict[str, Any]:
         from offleash.reporting.show import shown_document
@@ -342,6 +376,10 @@ class ProblemSetResult(Result):
 
     def __len__(self) -> int:
         return self.frame.height
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The table itself."""
+        return self.frame
 
     @property
     def lines(self) -> bool:

@@ -18,7 +18,7 @@ from offleash.stats.support_classes import CellSums, thinned_cells
 WITHIN = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Curve:
     """One statistic at K budgets: its estimate, pointwise intervals, and a band that holds the whole curve at once."""
 
@@ -30,6 +30,10 @@ class Curve:
     band_low_K: Float
     band_high_K: Float
     redraw_K: Float | None = None  # of two draws of one model; None where that is not computed
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{k}: {value:.4g}" for k, value in zip(self.k_K.tolist(), self.value_K, strict=True))
+        return f"<Curve {self.name!r} over k; {values}>"
 
 
 def budgets(most: int) -> Integer:
@@ -302,7 +306,7 @@ def _end(value: float, most: int) -> str:
 # pass@k of every run of a tally, and where two of them cross.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PassCurve:
     """pass@k of R runs at the same budgets.
 
@@ -338,6 +342,9 @@ class PassCurve:
             cells = (f"{c.value_K[i]:.4f} [{c.low_K[i]:.3f}, {c.high_K[i]:.3f}]" for c in self.runs.values())
             rows.append(f"{k:8d}" + "".join(cell.rjust(24) for cell in cells))
         return "\n".join(rows)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str | None:
         return html(self)

@@ -60,6 +60,8 @@ def cases(folder: Path, out: Path) -> list[Case]:
         ("report", COUNTS, {**FEW, "format": "md"}),
         ("report", COUNTS, {**FEW, "out": out / "r.tex", "intervals": True}),
         ("figure", ("plane", *COUNTS), {**FEW, "out": out / "plane.svg", "width": 400}),
+        ("compare", COUNTS, {**FEW, "list": "lost", "csv": out / "problems.csv"}),
+        ("show", (folder / "rl.jsonl", "a"), {"verdict": "all", "most": 2}),
         ("entropy", pair, FEW),
         ("likelihood", pair, {**FEW, "first": 4}),
         ("strategies", pair, {**FEW, "by": "countdown", "jobs": 1}),

@@ -50,7 +50,7 @@ def opened(browser: "Browser") -> Open:
         assert page.evaluate("window.ran") is None, "text of a model was run"
         context.close()
         assert troubles == []
-        own = address.split("#")[0] if address.startswith("file:") else address
+        own = address.split("#")[0]
         assert [url for url in asked if not url.startswith((own, "data:", "blob:"))] == []
 
     return open_

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import offleash as ol
 from tests.browser.conftest import Open
 from tests.browser.world import HOSTILE, make_pair
 
@@ -19,7 +20,7 @@ MANY, LONG = 16_384, 5_000_000
 
 
 @contextmanager
-def served(*runs: Path) -> Iterator[str]:
+def served(*runs: Path | str) -> Iterator[str]:
     """The address of a server over some runs, as a user starts it."""
     command = [sys.executable, "-m", "offleash", "view", *map(str, runs), "--json", "--replicates", "200"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
@@ -93,3 +94,23 @@ def test_hostile_texts_are_shown_as_text_by_the_server_too(opened: Open, many: s
         assert any("<script>document.title" in text for text in shown)
         assert any("before␀after" in text for text in shown)
         assert page.locator("main script:not([type='application/json']), dialog script, img").count() == 0
+
+
+def test_the_page_opens_at_the_problem_that_was_named(opened: Open, tmp_path: Path) -> None:
+    runs = make_pair(tmp_path)
+    name = sorted(run_problems(runs[0]))[5]
+    with served(*runs, "--problem", name) as url:
+        assert url.endswith("#problem=5")
+        with opened(url, offline=False) as page:
+            page.wait_for_selector("#problem-body[data-row='5'] details.sample")
+            assert page.locator("#problem").evaluate("dialog => dialog.open")
+            page.keyboard.press("Escape")
+            page.evaluate("location.hash = '#problem=7'")
+            page.wait_for_selector("#problem-body[data-row='7']")
+        with opened(url.partition("#")[0] + "#problem=999", offline=False) as page:
+            assert not page.locator("#problem").evaluate("dialog => dialog.open")
+
+
+def run_problems(folder: Path) -> list[str]:
+    """The ids of the problems of a run."""
+    return ol.load(folder).problems["problem"].to_list()

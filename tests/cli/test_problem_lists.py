@@ -117,7 +117,7 @@ def test_a_written_list_can_be_drawn_and_checked(pair: tuple[Path, Path], tmp_pa
     offleash("compare", *pair, "--list", "lost", "--out", path, *FEW)
     run = ol.draw(path, f"scripted:{EXAMPLES / 'sums.json'}", k=4, out=tmp_path / "run")
     assert run.samples == 12
-    assert ol.check(path, jobs=1).ok  # type: ignore[call-arg]
+    assert ol.check(path, jobs=1).ok
 
 
 def test_what_the_second_run_knows_of_a_problem_is_written_too(pair: tuple[Path, Path], tmp_path: Path) -> None:
