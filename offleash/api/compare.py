@@ -95,7 +95,11 @@ def compare(
     ] = None,
     out: Annotated[
         str | Path | None,
-        Flag("Write the problems of --list: .jsonl or .parquet, for draw, train, TRL and verl.", metavar="FILE"),
+        Flag(
+            "Write the problems of --list: .jsonl or .parquet, for draw, train, TRL and verl.",
+            short="-o",
+            metavar="FILE",
+        ),
     ] = None,
     csv: Annotated[
         str | Path | None, Flag("Write a table of all problems: class, counts, p-values.", metavar="FILE")

@@ -77,7 +77,7 @@ def test_frames_and_loaded_runs_are_compared_like_their_files() -> None:
     mixed = ol.compare(paths[0], pl.read_csv(paths[1]), replicates=200)
     assert mixed.to_dict()["support"]["SRR"] == of_files.change.value["SRR"]
     assert ol.compare(*paths, replicates=200, reading=None).change == of_files.change  # type: ignore[arg-type]
-    with pytest.raises(ol.OffleashError, match="found a int: 3"):
+    with pytest.raises(ol.OffleashError, match="Found a int: 3"):
         ol.compare(paths[0], 3)  # type: ignore[arg-type]
     with pytest.raises(ol.OffleashError, match="a Run has none"):
         ol.compare(ol.load(paths[0]), ol.load(paths[1]), verifier="math")
