@@ -23,9 +23,7 @@ METRIC_WORDS = {
     "NDR": "net discovery rate (NDR), the share of what is reached after that is new",
     "NSCR": "net support change rate (NSCR), gained minus lost over all that either run reached",
 }
-CELLS = (
-    "P: reached by both runs (kept); E: only by the run after (gained); S: only by the run before (lost); O: by neither"
-)
+CELLS = "P: reached by both runs; E: only by the run after (gained); S: only by the run before (lost); O: by neither"
 
 
 def names(comparison: Comparison) -> tuple[str, str]:
@@ -62,7 +60,7 @@ def between(value: float, interval: Interval) -> str:
 
 
 # of the ratio that compares this pair with two draws of the run before
-NET_RATIO = "against two draws of the run before, k = {k:,}: net, so rates that rose hide losses"
+NET_RATIO = "against two draws of the run before, k = {k:,}: a net measure, so rises can hide losses"
 SPELT_OUT = {
     "SRR": "support retention rate",
     "NDR": "net discovery rate",
@@ -71,7 +69,7 @@ SPELT_OUT = {
 }
 FORMULAS = {"SRR": "P/(P+S)", "NDR": "E/(P+E)", "SDS": "2PE/(P²+2PE+ES)", "NSCR": "(E-S)/(P+E+S)"}
 MEANING = {
-    "SRR": "share of what was reached before that is kept",
+    "SRR": "share of what was reached before that is still reached",
     "NDR": "share of what is reached after that is new",
     "SDS": "harmonic mean of SRR and NDR",
     "NSCR": "gained minus lost, over all that either reached",

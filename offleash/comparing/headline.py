@@ -1,4 +1,4 @@
-"""The headline of a comparison: one finding of six, and one sentence with the numbers behind it.
+"""The headline of a comparison: one finding of six, and the numbers behind it in a few words.
 
 The rules, in this order, at 95% confidence; reach is the number of problems that k samples solve, in expectation:
 
@@ -8,8 +8,8 @@ The rules, in this order, at 95% confidence; reach is the number of problems tha
 | `grew` | a gain beyond sharpening is significant: H0 p_rl <= m p_base is rejected for a gained problem (Holm) |
 | `shrank` | losses are significant, and reach fell significantly (stats/reach.py) |
 | `sharpened` | pass@1 rose significantly, and none of the above |
-| `too_few_samples` | nothing is significant, and losing every tenth problem would not have been either |
-| `no_change` | none of the above |
+| `too_few_samples` | no loss is significant, nor would the loss of one in ten problems have been; pass@1 did not rise |
+| `no_change` | none of the above: reach is not shown to have changed |
 
 m is the upper end of the equivalent budget at k = 1: how many base samples one RL sample is worth, at most. The
 headline is always per problem and by the rule `seen`, whatever the comparison counts.
@@ -32,7 +32,7 @@ from offleash.stats.reach import ReachChange, gains_beyond_sharpening, reach_cha
 from offleash.stats.significance import joint_confidence, losses_at_least
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
-ALPHA = 0.025  # of the gains; the upper end of m has the other half of 5%
+ALPHA = 0.025  # for gains; the other 2.5% goes to the upper end of m
 LEAST = 0.1  # a smaller number of problems would be printed as 0.0
 EVERY = 10  # a study that could not have shown the loss of every tenth problem has too few samples
 
@@ -50,7 +50,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Headline:
-    """The result of a comparison in one sentence; `str` gives its text."""
+    """The result of a comparison in a few words; `str` gives its text."""
 
     finding: Finding
     text: str
@@ -174,29 +174,27 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
         if comparison.evidence.null_reason == GREEDY:
             why = "one greedy answer per problem does not show what lies within reach of sampling"
         elif change.P + change.S < LEAST:
-            why = "too few samples to tell more"
+            why = "there are too few samples to say more"
         else:
-            lost = f"the loss of every tenth problem that {base} reaches would not have been significant"
-            why = f"too few samples: {lost}"
+            lost = f"losing one in ten of the problems that {base} reaches would not have been significant"
+            why = f"there are too few samples: {lost}"
         return f"{within} {_counts(facts, base, rl)}; {why}. {_first(facts)}."
     sentences = [f"{within} {_counts(facts, base, rl)}; {_first(facts, start=False)}."]
     if finding is Finding.SHARPENED and facts.reach.rose:
         n, before, after = change.problems, facts.reach.before, facts.reach.after
         m = facts.worth.k
-        worth = "" if m is None else f", as {m:.3g} samples for one would do"
+        worth = "" if m is None else f"; at k = 1 one {rl} sample is worth {m:.3g} of {base}, so this may be sharpening"
         sentences.append(f"pass@{k:,} rose from {before / n:.1%} to {after / n:.1%}{worth}.")
     if change.E >= LEAST and not np.isfinite(facts.worth.high):
-        samples = counted(facts.worth.most, "sample")
-        sentences.append(
-            f"One {rl} sample may be worth more than {samples} of {base}, so sharpening cannot be told from expansion."
-        )
+        more = f"One {rl} sample may be worth more than {counted(facts.worth.most, 'sample')} of {base}"
+        sentences.append(f"{more}, so sharpening and expansion cannot be told apart.")
     if finding is Finding.NO_CHANGE and not facts.losses:
-        sentences.append("Neither loss nor gain is significant.")
+        sentences.append("No loss is significant, nor any gain beyond sharpening.")
     cross = facts.crossing
     if cross.resolved and cross.k is not None:
-        sentences.append(f"From {counted(ceil(cross.k), 'sample')} on {base} is ahead.")
+        sentences.append(f"Beyond {counted(ceil(cross.k), 'sample')} {base} has the higher pass@k.")
     elif finding in (Finding.SHARPENED, Finding.NO_CHANGE) and facts.losses:
-        sentences.append(f"Whether {rl} reaches fewer problems in all is not resolved.")
+        sentences.append(f"Whether {rl} reaches fewer problems overall is unresolved.")
     return " ".join(sentences)
 
 
@@ -219,7 +217,7 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
         gained = "there was nothing left to gain" if not change.E else f"gained fewer than {LEAST:g}"
     else:
         some = "none" if not change.E else f"fewer than {LEAST:g}" if change.E < LEAST else whole(change.E)
-        gained = f"gained {some} of the {whole(left)} left to gain"
+        gained = f"gained {some} of the {whole(left)} that {base} does not reach"
     if facts.beyond:
         gained += f" (at least {facts.beyond} by more than sharpening explains)"
     elif change.E and np.isfinite(facts.worth.high):
@@ -237,12 +235,13 @@ def _significance(facts: _Facts) -> str:
         of = "it" if facts.change.S == 1 and not all_samples else f"at least {facts.losses} of them"
         if all_samples:
             of = f"at least {facts.losses} of the {facts.lost_in_all} lost in all samples"
-        behind.append(f"the rate fell on {of}, 95%")
+        behind.append(f"the rate fell on {of}, with 95% confidence")
     elif facts.losses is not None:
         behind.append("not significant")
     if facts.expected_losses is not None:
         small = facts.expected_losses < LEAST
-        behind.append(f"resampling alone: {f'fewer than {LEAST:g}' if small else f'about {facts.expected_losses:.1f}'}")
+        some = f"fewer than {LEAST:g}" if small else f"about {facts.expected_losses:.1f}"
+        behind.append(f"resampling an unchanged model would lose {some}")
     return f" ({'; '.join(behind)})" if behind else ""
 
 

@@ -41,13 +41,13 @@ def next_steps(comparison: Comparison, arguments: Mapping[str, str]) -> list[Nex
     finding = headline(comparison).finding
     steps = []
     if finding in (Finding.TOO_FEW_SAMPLES, Finding.NO_CHANGE):
-        text = "How many samples would show a loss?"
+        text = "How many samples are needed to detect a loss?"
         steps.append(NextStep(text, f"offleash plan samples {before}"))
     if _doubtful(comparison):
         text = "Which classes depend on doubtful verdicts?"
         steps.append(NextStep(text, f"offleash compare {before} {after} --flips"))
     if finding in (Finding.SHRANK, Finding.MOVED):
-        text = "Is it only that RL decodes more sharply?"
+        text = "Does matching the token entropy recover the lost problems?"
         if (command := _match(named[0], named[1])) is not None:
             steps.append(NextStep(text, command))
     return steps

@@ -58,7 +58,7 @@ def absence(comparison: Comparison) -> str:
     text = f"{missed}, {most} a success rate of {at.rate:.2g} or more under {rl} (95% confidence)"
     if power.detectable_rate is None:
         return f"{text}."
-    return f"{text}; a single gain would be significant from a rate of {power.detectable_rate:.2g} on (80% power)."
+    return f"{text}; a single gain would be detected with 80% power at a rate of {power.detectable_rate:.2g} or more."
 
 
 def listed_from_text(evidence: Evidence) -> str:
@@ -68,7 +68,7 @@ def listed_from_text(evidence: Evidence) -> str:
         return ""
     before, after = listed.samples
     if listed.lost is None:
-        return f"No loss of a single problem could be listed with {before:,} samples before and {after:,} after."
+        return f"No single loss could reach the list with {before:,} samples before and {after:,} after."
     over = f" and {evidence.runs_tested} runs" if evidence.runs_tested > 1 else ""
     return (
         f"The list of losses (FDR 5% over all problems{over}) accepts {listed.lost:,} or more successes in {before:,} "
@@ -87,7 +87,7 @@ def runs_are_text(several: SeveralRuns) -> str:
         return f"The runs after the first are {what} (--runs-are {several.value.value})."
     shown = ", ".join(several.marks[:3]) + (", ..." if len(several.marks) > 3 else "")
     why = f"by their names: {shown}" if several.marks else "their names show neither steps nor seeds"
-    return f"The runs after the first are taken as {what} ({why}); --runs-are changes that."
+    return f"The runs after the first are treated as {what} ({why}); override with --runs-are."
 
 
 def single_training(several: SeveralRuns | None) -> str | None:
@@ -98,9 +98,9 @@ def single_training(several: SeveralRuns | None) -> str | None:
 NOISY_SHARES = (0.05, 0.78)  # the range over the worlds of tests/stats/test_single_training.py (docs/statistics.md)
 SINGLE_TRAINING = (
     "One training per method: intervals and tests are about these models, not about what another training seed would "
-    "give. Where equivalent trainings differ by a noise of SD 1 in the logit of each problem's rate, "
+    "give. Where equivalent trainings differ by noise of SD 1 in the logit of each problem's rate, "
     f"{NOISY_SHARES[0]:.0%} to {NOISY_SHARES[1]:.0%} of simulated studies show significant losses, depending on the "
-    "problems, samples and rates."
+    "numbers of problems and samples and on the rates."
 )
 
 
@@ -173,12 +173,12 @@ def result_warnings(comparison: Comparison) -> list[str]:
     bounds = comparison.undecided
     if bounds is not None and any(_count(ends.low) != _count(ends.high) for ends in bounds.values()):
         ranges = ", ".join(_range(name, bounds[name]) for name in ("P", "E", "S", "O", "SRR"))
-        out.append(f"Undecided samples matter. If they were decided, in whatever way: {ranges}.")
+        out.append(f"Undecided samples could change the table. Depending on how they are decided: {ranges}.")
     power = comparison.evidence.gain_power
     if power is not None and power.problems and power.candidates < CEILING * power.problems:
         possible = f"at most {power.candidates:,}" if power.candidates else "none"
         reached = f"{change.before} reaches {power.problems - power.candidates:,} of {power.problems:,} problems"
-        out.append(f"{reached}, so {possible} could be gained: few gains say little here.")
+        out.append(f"{reached}, so {possible} could be gained: a small number of gains means little here.")
     if change.undetermined:
         some = _count_and_verb(change.undetermined, _unit(comparison, 1))
         out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
@@ -223,7 +223,7 @@ def _other_counts(comparison: Comparison) -> str:
 
 
 def _tested(comparison: Comparison) -> str:
-    """Where the tests use more samples than the table: both n, and the classes that were tested; with a space after."""
+    """Where the tests use more samples than the table: both n, and the classes that were tested."""
     evidence, tally, change = comparison.evidence, comparison.tally, comparison.change
     if evidence.null is None or evidence.basis == ALL_SAMPLES:
         return ""
@@ -232,8 +232,8 @@ def _tested(comparison: Comparison) -> str:
         for r, run in enumerate((comparison.before, comparison.after))
     )
     return (
-        f"Tests use all samples ({before}, {after}), in which {evidence.S:,} are lost and {evidence.E:,} gained, not "
-        f"{_count(change.S)} and {_count(change.E)} as at k = {change.k:,}. "
+        f"Tests use all samples ({before}, {after}), which give {evidence.S:,} lost and {evidence.E:,} gained (at "
+        f"k = {change.k:,}: {_count(change.S)} and {_count(change.E)})."
     )
 
 

@@ -164,7 +164,7 @@ def _cells(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, collapse_padding=True)
     table.add_column("", no_wrap=True)
     # two lines per head: the table fits into 80 columns with p-values and all
-    for name in ("P\nkept", "E\ngained", "S\nlost", "O\nneither", "SRR", "SRR of an\nunchanged\nmodel"):
+    for name in ("P\nboth", "E\ngained", "S\nlost", "O\nneither", "SRR", "SRR of an\nunchanged\nmodel"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("observed", *_table_cells(change))
     evidence, unchanged = comparison.evidence, "unchanged model, resampled"
@@ -231,7 +231,19 @@ def _pass(comparison: Comparison) -> Table:
 def _benchmarks(comparison: Comparison) -> Table:
     """One line per benchmark, by name; the mean, where each weighs the same, below."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in ("benchmark", "problems", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "NSCR", "95% interval"):
+    for column in (
+        "benchmark",
+        "problems",
+        "P",
+        "E",
+        "S",
+        "O",
+        "SRR",
+        "unchanged\nmodel",
+        "NDR",
+        "NSCR",
+        "95% interval",
+    ):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
@@ -294,10 +306,21 @@ def _run_table(comparisons: Sequence[Comparison], union: Union | None) -> Render
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each compared with {comparisons[0].change.before}, k = {k}; same model: the SRR of one drawn twice",
+        title=f"each compared with {comparisons[0].change.before}, k = {k}; unchanged model: SRR of two draws of one",
     )
     table.add_column("run", overflow="fold", min_width=9)
-    for column in ("pass@1", f"@{k}", "P", "E", "S", "O", "SRR", "same\nmodel", "NDR", "rate fell\nor rose"):
+    for column in (
+        "pass@1",
+        f"@{k}",
+        "P",
+        "E",
+        "S",
+        "O",
+        "SRR",
+        "unchanged\nmodel",
+        "NDR",
+        "rate fell,\nrose, at least",
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence

@@ -57,8 +57,8 @@ GLOSSARY: dict[str, str] = {
     "exchange null": "The hypothesis that no problem's success rate changed: the successes of a problem then fall in "
     "the two runs at random, which gives the expected losses and gains.",
     "unchanged model, resampled": "The number of losses and gains expected under the exchange null.",
-    "significant": "On a list of single problems with a false discovery rate (FDR) of 5%: on average at most 5% of the "
-    "list are false discoveries (Benjamini-Hochberg over all problems).",
+    "significant": "Unlikely under chance alone at the stated level: 95% confidence, or a false discovery rate (FDR) of "
+    "5% for lists of single problems (Benjamini-Hochberg over all problems).",
     "the rate fell on at least N": "Jointly with 95% confidence, on at least N of the lost problems the success rate "
     "fell (of the gained ones it rose). It does not say which ones, nor that they are out of reach with more samples.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "
@@ -116,7 +116,7 @@ MISREADINGS: tuple[tuple[str, str], ...] = (
     (
         "“E and S are above zero, so support changed.”",
         "Two draws of the same model show losses and gains too. Compare with the counts expected for an unchanged "
-        "model, and report on how many of them the rate changed significantly.",
+        "model, and report the number on which the rate changed significantly.",
     ),
     (
         "“pass@1 rose, so the model reaches more.”",

@@ -70,7 +70,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
         chance = f"{expected[name]:.1f} expected for an unchanged model" if name in expected else ""
         least = at_least.get(name)
         moved = "fell" if name == "S" else "rose"
-        on = f"the rate {moved} on at least {least:,}" if least else f"not significant that any rate {moved}"
+        on = f"the rate {moved} on at least {least:,}" if least else f"no rate {moved} significantly"
         significant = "" if least is None else f"{on} (E and S jointly 95%)"
         meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
         out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, significant))
