@@ -10,6 +10,7 @@ from offleash.comparing.evidence import ALL_SAMPLES, GREEDY, Evidence, samples_t
 from offleash.comparing.headline import headline
 from offleash.comparing.question import RunsAre
 from offleash.data.tally import Per
+from offleash.render.numbers import counted
 from offleash.stats.change import SupportChange
 from offleash.stats.intervals import Interval
 from offleash.stats.support_classes import Rule
@@ -59,6 +60,43 @@ def absence(comparison: Comparison) -> str:
     if power.detectable_rate is None:
         return f"{text}."
     return f"{text}; a single gain would be detected with 80% power at a rate of {power.detectable_rate:.2g} or more."
+
+
+LISTED = 8  # problems of a list that a line of the terminal names
+
+
+def evidence_lines(comparison: Comparison) -> list[str]:
+    """Below the tables: on which lost and gained problems the rate changed, what that rests on, and the best split."""
+    evidence, lines = comparison.evidence, []
+    for cell, problems in (("S", evidence.lost), ("E", evidence.gained)):
+        if problems:
+            shown = ", ".join(problems[:LISTED]) + (", ..." if len(problems) > LISTED else "")
+            lines.append(f"{_listed(evidence, cell, len(problems))}: {shown}")
+    if evidence.fallen or evidence.risen:
+        lines.append(
+            f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
+            f"{len(evidence.risen)}."
+        )
+    # a loss on a single success is what chance produces, so the counts are split by how many successes they rest on
+    for cell, by in evidence.strength.items():
+        total, what = by.weak + by.middle + by.strong, "gained" if cell == "E" else "lost"
+        if total:
+            by_successes = f"{by.weak} with one, {by.middle} with 2-4, {by.strong} with 5 or more"
+            lines.append(f"The {counted(total, f'{what} problem')} by number of successes: {by_successes}.")
+    lines += [words for words in (listed_from_text(evidence), absence(comparison)) if words]
+    if (split := portfolio_sentence(comparison)) is not None:
+        lines.append(split)
+    if comparison.guessing.floor is None and comparison.guessing.reason:
+        lines.append(f"Guessing: {comparison.guessing.reason}.")
+    return lines
+
+
+def _listed(evidence: Evidence, cell: str, number: int) -> str:
+    """On how many of the lost, or gained, problems the rate changed significantly: a claim about rates."""
+    changed, what, total = ("fell", "lost", evidence.S) if cell == "S" else ("rose", "gained", evidence.E)
+    of = f"of the {total:,} {what} problems" if total is not None else f"{what} problems"
+    note = "; sharpening alone can do this" if cell == "E" else ""
+    return f"The rate {changed} significantly on {number:,} {of} (FDR 5%{note})"
 
 
 def listed_from_text(evidence: Evidence) -> str:

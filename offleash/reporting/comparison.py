@@ -19,11 +19,9 @@ from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import Finding, headline
 from offleash.comparing.next_steps import NextStep
 from offleash.comparing.sentences import (
-    absence,
     details,
+    evidence_lines,
     input_warnings,
-    listed_from_text,
-    portfolio_sentence,
     redraw_rates,
     result_warnings,
     runs_are_text,
@@ -140,7 +138,7 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
     ]
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
-    parts.append(_evidence(comparison))
+    parts.append(Text("\n".join(_plain(line) for line in evidence_lines(comparison))))
     if (
         comparison.before.samples is not None and comparison.after.samples is not None
     ):  # without samples there are no entropies
@@ -231,19 +229,8 @@ def _pass(comparison: Comparison) -> Table:
 def _benchmarks(comparison: Comparison) -> Table:
     """One line per benchmark, by name; the mean, where each weighs the same, below."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in (
-        "benchmark",
-        "problems",
-        "P",
-        "E",
-        "S",
-        "O",
-        "SRR",
-        "unchanged\nmodel",
-        "NDR",
-        "NSCR",
-        "95% interval",
-    ):
+    rates = ("SRR", "unchanged\nmodel", "NDR", "NSCR", "95% interval")
+    for column in ("benchmark", "problems", "P", "E", "S", "O", *rates):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
@@ -265,38 +252,6 @@ def _benchmarks(comparison: Comparison) -> Table:
         interval = "" if np.isnan(ends.low) else f"[{_value(ends.low)}, {_value(ends.high)}]"
         table.add_row("mean of benchmarks", "", "", "", "", "", *map(_value, values), interval)
     return table
-
-
-def _evidence(comparison: Comparison) -> RenderableType:
-    """Significant losses and gains, what they rest on, and the best split of the budget."""
-    evidence, lines = comparison.evidence, []
-    for label, problems in (("lost", evidence.lost), ("gained", evidence.gained)):
-        if problems:
-            shown = _plain(", ".join(problems[:8])) + (", ..." if len(problems) > 8 else "")
-            lines.append(f"{len(problems)} significantly {label} (FDR 5%): {shown}")
-    if evidence.fallen or evidence.risen:
-        lines.append(
-            f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
-            f"{len(evidence.risen)}."
-        )
-    # a loss on a single success is what chance produces, so the counts are split by how many successes they rest on
-    for cell, by in evidence.strength.items():
-        total = by.weak + by.middle + by.strong
-        if total:
-            what = "gained" if cell == "E" else "lost"
-            lines.append(
-                f"Evidence for the {total} {what}: 1 success for {by.weak}, 2-4 for {by.middle}, 5 or more for "
-                f"{by.strong}."
-            )
-    if words := listed_from_text(evidence):
-        lines.append(words)
-    if words := absence(comparison):
-        lines.append(words)
-    if (split := portfolio_sentence(comparison)) is not None:
-        lines.append(split)
-    if comparison.guessing.floor is None and comparison.guessing.reason:
-        lines.append(f"Guessing: {comparison.guessing.reason}.")
-    return Text("\n".join(lines))
 
 
 def _run_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:

@@ -57,8 +57,8 @@ GLOSSARY: dict[str, str] = {
     "exchange null": "The hypothesis that no problem's success rate changed: the successes of a problem then fall in "
     "the two runs at random, which gives the expected losses and gains.",
     "unchanged model, resampled": "The number of losses and gains expected under the exchange null.",
-    "significant": "Unlikely under chance alone at the stated level: 95% confidence, or a false discovery rate (FDR) of "
-    "5% for lists of single problems (Benjamini-Hochberg over all problems).",
+    "significant": "Unlikely under chance alone at the stated level: 95% confidence, or a false discovery rate (FDR) "
+    "of 5% for lists of single problems (Benjamini-Hochberg over all problems).",
     "the rate fell on at least N": "Jointly with 95% confidence, on at least N of the lost problems the success rate "
     "fell (of the gained ones it rose). It does not say which ones, nor that they are out of reach with more samples.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "

@@ -188,7 +188,7 @@ def _significant(comparison: Comparison) -> str:
     """The significant losses and gains with the successes behind them, strongest first; or why there is no list."""
     evidence, parts = comparison.evidence, []
     row_of = {str(problem): row for row, problem in enumerate(comparison.tally.problem_P)}
-    for label, problems in (("Significantly lost", evidence.lost), ("Significantly gained", evidence.gained)):
+    for label, problems in (("Lost, the rate fell", evidence.lost), ("Gained, the rate rose", evidence.gained)):
         if not problems:
             continue
         lines = [
@@ -196,7 +196,7 @@ def _significant(comparison: Comparison) -> str:
         ]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
-        parts.append(f"### {label} (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
+        parts.append(f"### {label} significantly (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
     more = listed_from_text(evidence)
     if evidence.E and (words := absence(_with_placeholder_names(comparison))):
         more = f"{more} {_escape_sentences(comparison, [words])[0]}".strip()
