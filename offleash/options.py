@@ -35,6 +35,7 @@ class Data:
 
     metavar: str
     help: str
+    unless: str | None = None  # an option with which it is not needed
 
 
 @dataclass(frozen=True)

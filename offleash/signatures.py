@@ -205,7 +205,8 @@ def check_options(
         whole: Any = out.get(group)
         out[group] = declared.groups[group](**values) if whole is None else replace(whole, **values)
     for argument in declared.arguments[positional:]:
-        if argument.required and argument.keyword not in out:
+        waived = argument.data.unless is not None and out.get(argument.data.unless)
+        if argument.required and not waived and argument.keyword not in out:
             raise missing(declared.verb, argument)
     for name, option in declared.options.items():
         if option.default is MISSING and name not in out:

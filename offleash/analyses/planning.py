@@ -16,7 +16,7 @@ from scipy import special
 from offleash.comparing.tally import tally
 from offleash.data.run import Run
 from offleash.errors import OffleashError
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.binomials import Float, Integer, binomial_at_least, binomial_at_most
 from offleash.stats.power import chance_of_detection, successes_needed
 from offleash.stats.support_classes import beta_prior
@@ -160,7 +160,7 @@ def plan_document(plan: PilotPlan) -> Json:
     """The plan as JSON."""
     table = plan.table
     document: Json = {
-        "schema": 1,
+        "schema": SCHEMA,
         "run": plan.run,
         "pilot": plan.pilot,
         "problems": table.problems,

@@ -38,11 +38,16 @@ if TYPE_CHECKING:
     from offleash.results.comparison import ComparisonResult, FigureResult, ReportResult, ViewSession
     from offleash.results.samples import ShowResult
 
-RUNS = Data("BEFORE AFTER...", "Run folders, log files, folders, quoted globs or files of counts; NAME=PATH names one.")
+RUNS = Data(
+    "BEFORE AFTER...",
+    "Run folders, log files, folders, quoted globs or files of counts; NAME=PATH names one.",
+    unless="schema",
+)
 LISTS = ("lost", "gained", "fell", "rose")
 SHOWN_VERDICTS = ("correct", "wrong", "unread", "failed", "all")
 PROBLEM_FILES = (".jsonl", ".parquet")
-COMPARE_ONLY = ("report", "flips", "question", "list", "out", "csv")  # options that report, figure and view lack
+# options that report, figure and view lack
+COMPARE_ONLY = ("report", "flips", "question", "schema", "list", "out", "csv")
 
 
 @verb
@@ -86,6 +91,7 @@ def compare(
     report: Annotated[
         str | Path | None, Flag("Also write an HTML page with figures and samples.", metavar="FILE")
     ] = None,
+    schema: Annotated[bool, Flag("Print the JSON Schema of what --json prints, and nothing else.")] = False,
     list: Annotated[  # noqa: A002
         str | None,
         Flag(
@@ -135,6 +141,7 @@ def compare(
       offleash compare base grpo dapo --runs-are methods     (each against the first; tests corrected over both)
       offleash compare runs/base runs/rl --report report.html
       offleash compare runs/base runs/rl --flips             (what to check before believing it)
+      offleash compare --schema > compare.schema.json        (to validate what --json prints)
       offleash compare runs/base runs/rl --list lost --out lost.jsonl    (problems to draw from or to train on)
       offleash compare base.jsonl rl.jsonl --verifier math   (judge the samples of other tools' logs)
       offleash compare certs/base certs/rl                   (from offleash certify: no sampling noise)
@@ -151,6 +158,8 @@ def compare(
     from offleash.loading.load import LoadOptions, load_options, run_inputs
     from offleash.results.comparison import ComparisonResult
 
+    if schema:
+        return ComparisonResult(ComparisonInputs(()), schema_only=True)
     if verifier is None and (judging != Judging() or problems is not None or opened):
         raise OffleashError(
             "--problems, --opened, --jobs, --no-cache, --judge and other options of judging need a verifier. "

@@ -68,7 +68,8 @@ class VerbCommand(TyperCommand):
             ctx.exit()
         # typer would report these by its own names and in its own form
         for argument in self.declared.arguments:
-            if argument.required and not typed.get(argument.keyword):
+            waived = argument.data.unless is not None and typed.get(argument.data.unless)
+            if argument.required and not waived and not typed.get(argument.keyword):
                 raise missing(self.verb, argument)
         if rest:
             raise OffleashError(

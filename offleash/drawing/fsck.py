@@ -31,6 +31,7 @@ from offleash.drawing.resume import problem_seed, spans_of
 from offleash.drawing.schedule import Span, holes, overlap
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
+from offleash.render.json import SCHEMA
 from offleash.render.numbers import many
 from offleash.samplers.seeds import sample_seeds
 
@@ -336,7 +337,7 @@ def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
 def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
     """Inspected runs as JSON."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "runs": [
             {
                 "folder": str(report.folder),

@@ -1,7 +1,7 @@
 """What a draw is about to do, as text, and what it did, as text and JSON."""
 
 from offleash.drawing.draw import DrawEstimate, DrawSummary
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
 
@@ -33,7 +33,7 @@ def summary_document(summary: DrawSummary) -> Json:
     drawing = summary.drawing
     document: Json = encode(
         {
-            "schema": 1,
+            "schema": SCHEMA,
             "folder": summary.folder,
             "model": drawing.model,
             "k": drawing.k,

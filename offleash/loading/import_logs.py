@@ -20,7 +20,7 @@ from offleash.loading.merge import gather, without_first_rows
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
-from offleash.render.json import encode
+from offleash.render.json import SCHEMA, encode
 
 SHARD_BYTES = 64 << 20  # in memory: a handful of shards per gigabyte of texts
 
@@ -124,7 +124,7 @@ def imported_document(done: LogImport) -> dict[str, object]:
     """The import as JSON (schema 1)."""
     return encode(
         {
-            "schema": 1,
+            "schema": SCHEMA,
             "folder": done.folder,
             "format": done.format,
             "problems": done.problems,

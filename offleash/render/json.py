@@ -15,6 +15,7 @@ from typing import Any, Protocol, overload, runtime_checkable
 import numpy as np
 
 Json = dict[str, object]
+SCHEMA = 2  # of every document that `--json` prints; a key keeps its name and meaning within it (docs/json.md)
 
 
 @runtime_checkable

@@ -29,14 +29,12 @@ from offleash.comparing.sentences import (
 )
 from offleash.data.tables import Note
 from offleash.data.tally import Per
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.change import METRICS, SupportChange
 
 if TYPE_CHECKING:
     from offleash.comparing.flips import Flips
     from offleash.verifying.logs import Disagreement
-
-SCHEMA = 1  # of the JSON; a key keeps its name and meaning within it (docs/json.md)
 
 
 def document(

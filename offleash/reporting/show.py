@@ -19,7 +19,7 @@ from offleash.loading.import_logs import copy_logs
 from offleash.loading.load import LoadOptions, RunInput, load
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.render.json import encode
+from offleash.render.json import SCHEMA, encode
 from offleash.render.numbers import counted
 
 ALL, UNVERIFIED_WORD = "all", "unverified"  # every verdict; the word for none
@@ -156,4 +156,4 @@ def _facts(sample: ShownSample) -> str:
 
 def shown_document(shown: ShownProblem) -> dict[str, Any]:
     """The JSON of `show`."""
-    return {"schema": 1, **encode(shown)}
+    return {"schema": SCHEMA, **encode(shown)}

@@ -4,6 +4,7 @@ A result made from logs holds copies of them in a scratch folder, so that its sa
 the result.
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ class ComparisonResult(Result):
     report: Path | None = None  # the page that was written
     listing: "ProblemList | None" = None  # where asked for: the lost, gained, fallen or risen problems
     csv: Path | None = None  # the table of problems that was written
+    schema_only: bool = False  # the JSON Schema of a comparison was asked for, and nothing was compared
     _figure_inputs: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -170,6 +172,10 @@ class ComparisonResult(Result):
         return finding(self.comparison)
 
     def to_dict(self) -> dict[str, Any]:
+        if self.schema_only:
+            from offleash.reporting.schema import compare_schema
+
+            return compare_schema()
         if self.certified:
             from offleash.analyses.certificates.report import certified_json
 
@@ -181,6 +187,9 @@ class ComparisonResult(Result):
 
     def show(self, console: "Console | None" = None) -> None:
         out = console_of(console)
+        if self.schema_only:
+            out.file.write(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            return
         if self.certified:
             from offleash.analyses.certificates.report import show_certified
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import duration
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.scoring.rows import ScoredRow
@@ -33,7 +33,7 @@ def scored_document(runs: Sequence[ScoredRun]) -> Json:
     """Scored runs as JSON; unknown and infinite numbers are null."""
     document: Json = encode(
         {
-            "schema": 1,
+            "schema": SCHEMA,
             "runs": [
                 {
                     "folder": run.folder,

@@ -31,9 +31,9 @@ from offleash.drawing.resume import with_prompts
 from offleash.errors import OffleashError
 from offleash.loading.load import LoadOptions
 from offleash.progress import Progress, silent
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import many
-from offleash.reporting.comparison import SCHEMA, document
+from offleash.reporting.comparison import document
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams, decoding_text
 from offleash.samplers.seeds import seed_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import duration
 from offleash.training.checkpoints import Checkpoint
 from offleash.training.metrics import Metrics
@@ -215,4 +215,4 @@ def training_text(training: Training) -> str:
 
 def training_document(training: Training) -> Json:
     """A training run as JSON: its fields are the keys."""
-    return {"schema": 1, **encode(replace(training, seconds=round(training.seconds, 3)))}
+    return {"schema": SCHEMA, **encode(replace(training, seconds=round(training.seconds, 3)))}

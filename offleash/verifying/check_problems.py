@@ -19,7 +19,7 @@ from offleash.errors import OffleashError
 from offleash.files.rows import shown
 from offleash.progress import Progress, silent
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.own.bind import CallOptions
 from offleash.verifiers.own.decide import packed
@@ -388,7 +388,7 @@ FAULTS_SHOWN = 20  # faults in the terminal; --json has all
 
 def check_json(check: ProblemCheck) -> Json:
     """The check as `check --json` prints it."""
-    return {"schema": 1, **encode(check)}
+    return {"schema": SCHEMA, **encode(check)}
 
 
 def check_text(check: ProblemCheck, all_faults: bool = False) -> str:

@@ -6,7 +6,7 @@ from shlex import quote
 
 from offleash.data.verdict import Verdict
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.verifiers.own.bind import PREFIX
 from offleash.verifying.rows import Outcome
 from offleash.verifying.verify import VerificationResult
@@ -52,7 +52,7 @@ def verification_json(results: Sequence[VerificationResult]) -> Json:
         }
         for result in results
     ]
-    return encode({"schema": 1, "runs": runs})
+    return encode({"schema": SCHEMA, "runs": runs})
 
 
 def verification_text(result: VerificationResult) -> str:

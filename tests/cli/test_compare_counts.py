@@ -26,7 +26,7 @@ def test_the_example_shows_the_leash() -> None:
 
 def test_the_json_has_every_key_that_other_tools_rely_on() -> None:
     document = offleash("compare", COUNTS / "base.csv", COUNTS / "rl.csv", "--json").json
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     support = document["support"]
     assert {"P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR", "rule", "per", "k", "interval"} <= support.keys()
     assert support["P"] + support["E"] + support["S"] + support["O"] == 200

@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_two_draws_of_one_model_are_told_apart_by_nothing(runs: tuple[Path, Path]) -> None:
     actual = offleash("entropy", *runs, "--json", "--replicates", "500").json
-    assert actual["schema"] == 1
+    assert actual["schema"] == 2
     assert actual["k"] == 8
     low, high = actual["measures"]["token_entropy"]["average"]["runs"]["run1"]["difference_interval"]
     assert low - 0.1 < 0 < high + 0.1

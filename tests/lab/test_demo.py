@@ -48,7 +48,7 @@ def test_no_problem_of_the_evaluation_was_trained_on(done: DemoRuns) -> None:
 def test_the_json_is_that_of_compare_with_seconds_and_the_report(done: DemoRuns) -> None:
     path = write_report(done)
     result = json.loads(json.dumps(demo_document(done, path), allow_nan=False))
-    assert result["schema"] == 1
+    assert result["schema"] == 2
     assert result["support"]["k"] == SMALL.k
     assert result["support"]["per"] == "problem"
     assert result["seconds"] > 0

@@ -18,14 +18,13 @@ from offleash.analyses.certificates.nucleus import NucleusCut, TopPCut
 from offleash.comparing.json_sections import support_section
 from offleash.data.certificates import Certificate
 from offleash.render.escape import clean
-from offleash.render.json import Json, count, encode, number
+from offleash.render.json import SCHEMA, Json, count, encode, number
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
 from offleash.stats.change import METRICS, SupportChange
 from offleash.stats.intervals import Estimate
 from offleash.stats.support_classes import IN, OUT, UNDETERMINED, Certified
 
-SCHEMA = 1
 MEANING = {
     Certified.COMPLETION: "problems by completion",  # a correct completion is above epsilon
     Certified.MASS: "problems by mass",  # all correct completions together are

@@ -9,11 +9,10 @@ from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENG
 from offleash.analyses.entropy.positions import Bins, PositionEntropy
 from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
 from offleash.comparing.sentences import NOTABLE
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval
 
-SCHEMA = 1
 # What each number is, for readers of the JSON: `docs/json.md` refers to it.
 MEANINGS = {
     ACCURACY: "share of correct samples, mean over problems",

@@ -12,12 +12,10 @@ from offleash.analyses.likelihood.missing_scores import ScoringEstimate
 from offleash.analyses.likelihood.models import SIDES
 from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, Style, TraceGroup
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import many
 from offleash.stats.intervals import Estimate
 from offleash.stats.likelihood import Reach
-
-SCHEMA = 1
 
 
 def likelihood_document(report: Likelihood) -> Json:

@@ -8,10 +8,8 @@ import numpy as np
 from offleash.analyses.strategies.strategies import Example, StrategyComparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.strategies import MIN_PROBLEMS, Basis, Richness, StrategyNovelty
-
-SCHEMA = 1
 
 
 def strategies_document(strategies: StrategyComparison) -> Json:

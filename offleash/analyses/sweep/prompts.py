@@ -23,7 +23,7 @@ from offleash.errors import OffleashError
 from offleash.problems.templates import read_template, with_template
 from offleash.progress import Progress, silent, stage
 from offleash.render.escape import clean
-from offleash.render.json import Json, encode
+from offleash.render.json import SCHEMA, Json, encode
 from offleash.render.numbers import many
 from offleash.samplers.sampler import SamplingParams
 from offleash.stats.binomials import Integer
@@ -31,7 +31,6 @@ from offleash.stats.significance import holm_rejections, loss_p
 from offleash.verifying.verify import VerifyOptions
 
 OWN = "own"  # the name of each problem's own prompt
-SCHEMA = 1
 BASE, RL = 0, 1
 
 

@@ -18,12 +18,10 @@ from offleash.analyses.sweep.sweep import Sweep
 from offleash.comparing.compare import Comparison
 from offleash.comparing.json_sections import support_section
 from offleash.render.escape import clean
-from offleash.render.json import Json, count, encode, number
+from offleash.render.json import SCHEMA, Json, count, encode, number
 from offleash.render.numbers import duration, many
 from offleash.stats.change import SupportChange
 from offleash.stats.intervals import Estimate, Interval
-
-SCHEMA = 1
 
 
 def sweep_document(sweep: Sweep) -> Json:

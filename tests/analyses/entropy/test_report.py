@@ -165,7 +165,7 @@ def test_the_document_holds_what_is_known_and_null_for_what_is_not() -> None:
         found = entropies(runs, FEW)
         text = json.dumps(entropy_document(found), allow_nan=False)
         told = json.loads(text)
-        assert told["schema"] == 1
+        assert told["schema"] == 2
         for name, measure in told["measures"].items():
             for r, one in enumerate(measure["average"]["runs"].values()):
                 value = found.measures[name].average.value_R[r]
