@@ -6,13 +6,13 @@ A `Comparison` holds the results of all the neighbouring files; the terminal, JS
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import polars as pl
 
 from offleash.comparing.align import is_greedy, same_decoding
-from offleash.comparing.answers import Diversity, MaxAtK, answers, diversity, graded, tally_of_answers
+from offleash.comparing.answers import MaxAtK, answers, graded, tally_of_answers
 from offleash.comparing.evidence import Evidence, evidence, jointly
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro, by_benchmark, macro_mean
@@ -35,12 +35,15 @@ from offleash.stats.curves import (
     dense_budgets,
     equivalent_budgets,
 )
-from offleash.stats.forecast import Forecast, forecast
 from offleash.stats.intervals import Interval
 from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.stats.portfolio import Portfolio, portfolio
 from offleash.stats.significance import undecided_bounds
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
+
+if TYPE_CHECKING:
+    from offleash.comparing.diversity import Diversity
+    from offleash.stats.forecast import Forecast
 
 Derived = TypeVar("Derived")
 
@@ -89,15 +92,17 @@ class Comparison:
         return _prefix(self.tally, self.curves["before"].k_K, self.question)
 
     @cached_property
-    def forecasts(self) -> dict[str, Forecast]:
+    def forecasts(self) -> "dict[str, Forecast]":
         """pass@k at 1, 2, 4 and 8 times the samples drawn, per run; empty per answer, and where a run stopped early."""
         return _forecasts(self.tally)
 
     @cached_property
-    def diversity(self) -> Diversity | None:
+    def diversity(self) -> "Diversity | None":
         """Entropy, distinct answers and majority vote of both runs; None where a run keeps no answers."""
         if self.answers is None:
             return None
+        from offleash.comparing.diversity import diversity
+
         return diversity(self.answers, self.counted.tally, self.question.replicates, self.question.seed)
 
     @cached_property
@@ -256,8 +261,10 @@ def _portfolio(pair: Tally, k: int, seed: int) -> Portfolio | None:
     return portfolio(pair.drawn_PR, pair.correct_PR, k, stopped_P2=pair.stopped_PR, budget_2=pair.budget_R, seed=seed)
 
 
-def _forecasts(pair: Tally) -> dict[str, Forecast]:
+def _forecasts(pair: Tally) -> "dict[str, Forecast]":
     """pass@k at 1, 2, 4 and 8 times the samples of the problem with fewest; there is no forecast beyond 8."""
+    from offleash.stats.forecast import forecast
+
     if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
         return {}
     sides = {"before": BEFORE, "after": AFTER}

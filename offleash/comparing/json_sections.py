@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from offleash.comparing.answers import Diversity
 from offleash.comparing.checkpoints import Union
 from offleash.comparing.compare import GAP_BUDGET, Comparison
+from offleash.comparing.diversity import Diversity
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
 from offleash.comparing.per_problem import detail, problem_table
 from offleash.data.run import Run

@@ -11,7 +11,6 @@ from itertools import takewhile
 from pathlib import Path
 from unicodedata import category
 
-from offleash.data.certificates import is_certificate
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
 from offleash.files.archives import unpacked
@@ -185,7 +184,12 @@ def named_certificates(inputs: Sequence[object], rule: str | None = None, questi
     """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
     names = [str(given) for given in inputs if isinstance(given, str | Path)]
     paths = [path for argument in names for path in parse_argument(argument).paths]
-    certificates = [path for path in paths if is_certificate(path)]
+    folders = [path for path in paths if path.is_dir()]  # a certificate is a folder: files need not load its reader
+    if folders:
+        from offleash.data.certificates import is_certificate
+
+        folders = [path for path in folders if is_certificate(path)]
+    certificates = folders
     if not certificates:
         if question is not None:
             raise OffleashError(

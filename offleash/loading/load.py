@@ -19,7 +19,6 @@ import polars as pl
 from offleash.credentials import without_credentials
 from offleash.data.run import GOLD_GUESSED, RUN_FILE, Run, read_origin
 from offleash.data.run_folder import is_run, open_run
-from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
@@ -296,6 +295,8 @@ def summarised(notes: Sequence[Note]) -> list[Note]:
 
 def _opened(path: Path, name: str, verifier: str | None) -> Run:
     """A run folder with the scores of every model that scored it."""
+    from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
+
     run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
     facts = {key: without_credentials(value) for key, value in run.facts.items()}
     hidden = [key for key, value in run.facts.items() if facts[key] != value]

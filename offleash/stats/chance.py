@@ -21,7 +21,6 @@ from offleash.stats.binomials import (
     hypergeometric_at_most,
     log_miss,
 )
-from offleash.stats.forecast import SMOOTHING, good_toulmin_weights
 from offleash.stats.intervals import (
     MIN_EFFECTIVE_PROBLEMS,
     NO_INTERVAL,
@@ -256,6 +255,8 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
 
 def _next_draw(correct_P: Integer) -> Float:
     """What each problem adds to the smoothed Good-Toulmin estimate of what as many samples again would reach."""
+    from offleash.stats.forecast import SMOOTHING, good_toulmin_weights
+
     weight_J = np.append(0.0, good_toulmin_weights(SMOOTHING))
     return np.where(correct_P <= SMOOTHING, weight_J[np.minimum(correct_P, SMOOTHING)], 0.0)
 
