@@ -13,12 +13,12 @@ from offleash.comparing.tally import AlignedTally
 from offleash.data.tally import Answers, Float, Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.change import SupportChange, change_at
-from offleash.stats.guessing import GuessFloor, guess_floor, guess_support, guess_test, least_above_floor
 from offleash.stats.redraw import redraw_above
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, reach_cells, reach_PRK
 
 if TYPE_CHECKING:
     from offleash.comparing.question import Question
+    from offleash.stats.guessing import GuessFloor
 
 
 SIDES = {"before": BEFORE, "after": AFTER}  # columns of a tally
@@ -64,6 +64,8 @@ def guessing(
     floors = _problem_blind_floors(answers_R, aligned)
     floor_PR = np.stack([floor.floor_P for floor in floors], axis=1)
     tested = _test_against(pair, "problem-blind", floor_PR, question, redraw)
+    from offleash.stats.guessing import guess_support  # without floors there is nothing to load it for
+
     ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
     return tested if tested.floor is None else replace(tested, by_rank=ranks)
 
@@ -75,8 +77,10 @@ def _given_floors(pair: Tally, guess: float | None) -> Float:
     return pair.guess_P if guess is None else np.full(len(pair), guess)
 
 
-def _problem_blind_floors(answers_R: list[Answers], aligned: AlignedTally) -> list[GuessFloor]:
+def _problem_blind_floors(answers_R: list[Answers], aligned: AlignedTally) -> "list[GuessFloor]":
     """Floors of each run from its own wrong answers to other problems; an answer any run had right is accepted."""
+    from offleash.stats.guessing import guess_floor
+
     problems = aligned.problems.height
     # answers and gold share one coding, so that "the same answer" is equality of integers
     code = {text: number for number, text in enumerate(answers_R[0].label)}
@@ -101,6 +105,8 @@ def _problem_blind_floors(answers_R: list[Answers], aligned: AlignedTally) -> li
 
 def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question", redraw: bool) -> Guessing:
     """Binomial tests of all samples drawn against the floors, and the table with guess-support as not reached."""
+    from offleash.stats.guessing import guess_support, guess_test, least_above_floor
+
     # all samples are tested, not the first k: few samples cannot distinguish a floor of 1 in 1,000 from solving
     p_PR = np.stack([guess_test(pair.drawn_PR[:, r], pair.correct_PR[:, r], floor_PR[:, r]) for r in (0, 1)], axis=1)
     guessable_PR = guess_support(p_PR, pair.correct_PR > 0)
