@@ -14,6 +14,7 @@ from offleash.options import (
     Allow,
     At,
     Data,
+    ExcludedOptions,
     Flag,
     GoldFrom,
     Judging,
@@ -25,7 +26,6 @@ from offleash.options import (
     SplitBy,
     Verdicts,
     Verifier,
-    Without,
 )
 from offleash.progress import Progress, silent
 from offleash.signatures import verb
@@ -109,7 +109,7 @@ def compare(
     opened: Opened = False,
     split_by: SplitBy = None,
     reading: Reading = Reading(),
-    judging: Annotated[Judging, Without("threshold")] = Judging(),
+    judging: Annotated[Judging, ExcludedOptions("threshold")] = Judging(),
     command: str = "",
     progress: Progress = silent,
 ) -> "ComparisonResult":

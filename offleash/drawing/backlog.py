@@ -49,7 +49,7 @@ class Backlog:
         """Bytes that are counted now."""
         return self._bytes
 
-    def crowded_by(self, held: int) -> bool:
+    def should_flush(self, held: int) -> bool:
         """Whether samplers wait and `held` bytes are a good part of the reason: then it is time to write them.
 
         Where they are not, the judge is behind, and writing every chunk as it comes would leave thousands of shards.

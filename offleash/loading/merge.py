@@ -45,7 +45,7 @@ class FilePart:
     format: str = ""
 
 
-def part_of(
+def file_part(
     path: Path,
     frames: Iterable[pl.DataFrame],
     ids: Ids = Ids.PROBLEM,

@@ -134,7 +134,14 @@ def check(
 
 
 # How a sample may mark its answer. Which of them a user's own function reads is not known: its own gold answer says so.
-MARKS = (r"\boxed{{{}}}", "<answer>{}</answer>", "#### {}", "The final answer is {}.", "{}", r"The answer is ${}$.")
+ANSWER_FORMATS = (
+    r"\boxed{{{}}}",
+    "<answer>{}</answer>",
+    "#### {}",
+    "The final answer is {}.",
+    "{}",
+    r"The answer is ${}$.",
+)
 
 
 def _check_own(
@@ -161,7 +168,7 @@ def _check_own(
     accepted_by: dict[int, str] = {}  # row -> the mark in which its gold answer is accepted
     first_outcomes: dict[int, tuple[_Trial, Judgement]] = {}
     with Pool(jobs) as pool:
-        for attempt, mark in enumerate(MARKS):
+        for attempt, mark in enumerate(ANSWER_FORMATS):
             left = [problem for problem in problems if problem[0] not in accepted_by]
             batch = [trial(row, values, problem, values["gold"], mark, True) for row, values, problem in left]
             progress(f"{kind.name}: {len(batch):,} gold answers as {mark.format('...')}")

@@ -164,7 +164,7 @@ def killed_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return stepped
 
     with monkeypatch.context() as patch, suppress(Killed):
-        patch.setattr(module, "_note", counted(module._note))
+        patch.setattr(module, "_record_shard", counted(module._record_shard))
         patch.setattr(Path, "replace", counted(Path.replace))
         yield
 

@@ -48,7 +48,7 @@ def held_by_another(folder: Path) -> Iterator[None]:
 
 
 def test_a_cache_that_is_locked_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT", 0.05, raising=False)
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05, raising=False)
     folder = folder_with_a_verdict(tmp_path / "cache")
     # no write-ahead log, under which readers need not wait
     changed = sqlite3.connect(folder / NAME)

@@ -158,7 +158,7 @@ FOLDER = "traces"
 SCORE_FILE = FileKind(
     what="a file of scores",
     example='{"trace": ..., "sums": ...}',
-    fix="Delete the file to score the traces again.",
+    next_step="Delete the file to score the traces again.",
 )
 TRACES_AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
 NO_PROMPT = "its problem has no prompt text, or has images"

@@ -99,7 +99,7 @@ def finding(sweep: Sweep) -> str:
 def _reach(sweep: Sweep, label: str) -> str:
     """The decodings at which a model reaches most and least."""
     points = sweep.of(label)
-    best, worst = (pick(points, key=lambda point: point.pass_k.value) for pick in (max, min))
+    best, worst = (extreme(points, key=lambda point: point.pass_k.value) for extreme in (max, min))
     if best.pass_k.value - worst.pass_k.value < 1e-12:
         return f"{clean(label)} reaches {_share(best.pass_k)} of the problems at every decoding (k = {sweep.k:,})."
     return (

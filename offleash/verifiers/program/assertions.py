@@ -269,13 +269,13 @@ class _RemoteProgram:
             raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
         return reply
 
-    def _reply(self, when: str) -> Job:
+    def _reply(self, phase: str) -> Job:
         try:
             reply = receive(REPLIES_FD)
         except MalformedMessageError:
             reply = {}
         if reply is None:
-            raise RuntimeError(f"the program ended {when}")
+            raise RuntimeError(f"the program ended {phase}")
         if not isinstance(reply, dict):
             raise RuntimeError("the program sent an unreadable reply")
         return reply

@@ -17,7 +17,7 @@ from tests.samplers.endpoint.server import Answer, Call, World, chat, good, serv
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sampler, "PAUSE", 0.01)
+    monkeypatch.setattr(sampler, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(sampler, "GIVE_UP_AFTER", 0.3)
 
 

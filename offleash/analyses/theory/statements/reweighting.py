@@ -29,7 +29,7 @@ ROUNDING = 1e-9
 RIVAL_POLICIES = 20
 
 
-def check_best(seed: int) -> StatementResult:
+def check_optimum(seed: int) -> StatementResult:
     """C.4: every rival policy falls short of the objective by exactly KL(rival || pi*) / beta, so none is better.
 
     The identity E_pi[R] - KL(pi || q)/beta = ln(Z)/beta - KL(pi || pi*)/beta is checked to rounding.
@@ -120,11 +120,11 @@ def _objective(world: TheoryWorld, probability_XY: Float, beta: float) -> Float:
     return reward_X - divergence(probability_XY, world.base_XY) / beta
 
 
-BEST_STATEMENT = Statement(
+OPTIMUM_STATEMENT = Statement(
     "C.4",
     "the policy that maximises E[R] - KL(pi || q)/beta is the tilt, pi* = q exp(beta R)/Z",
     ("any policy may be chosen: no shared parameters", "the expectation is exact: no finite groups"),
-    check_best,
+    check_optimum,
 )
 LIMIT_STATEMENT = Statement(
     "C.5",
@@ -157,7 +157,7 @@ def tail_miss(tau: float, mu: float, group: int) -> float:
     return float((1 - tau) ** group - (mu - tau) ** group - (1 - mu) ** group)
 
 
-def check_missing(seed: int) -> StatementResult:
+def check_tail_miss(seed: int) -> StatementResult:
     """The formula against all sequences of small groups, and against simulated groups of real sizes."""
     rng = np.random.default_rng([seed, 7])
     error = 0.0
@@ -210,7 +210,7 @@ TAIL_MISS_STATEMENT = Statement(
     "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
     "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
     ("rollouts are independent draws from the policy", "tau is part of mu, the success rate"),
-    check_missing,
+    check_tail_miss,
 )
 
 # C.6: does the entropy of the answers fall under the tilt?
