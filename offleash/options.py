@@ -87,7 +87,7 @@ Threshold = Annotated[float, Flag("Scores at or above this count as correct.", m
 Completions = Annotated[
     str | None,
     Flag(
-        "How a TRL reward gets completions. Default: messages if the run used a chat template.",
+        "How completions are passed to a TRL reward. Default: messages if the run used a chat template.",
         choices=("messages", "text"),
         heading=VERDICTS,
     ),

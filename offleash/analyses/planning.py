@@ -206,9 +206,10 @@ def plan_table(plan: PilotPlan) -> RenderableType:
         ]
         table.add_row(*row, *([f"{plan.tokens * plan.table.samples_K[i]:,.0f}"] if plan.tokens else []))
     if plan.recommended_k:
-        advice = f"k = {plan.recommended_k:,} settles {plan.target:.0%} of what the pilot reached."
+        advice = f"k = {plan.recommended_k:,} settles {plan.target:.0%} of the problems that the pilot reached."
     else:
-        advice = f"No budget up to {int(plan.table.k_K[-1]):,} settles {plan.target:.0%} of what the pilot reached."
+        largest = int(plan.table.k_K[-1])
+        advice = f"No budget up to {largest:,} settles {plan.target:.0%} of the problems that the pilot reached."
     reading = (
         f"{plan.run}: {plan.pilot} samples per problem. {len(plan.open)} of the problems it reached are open: too few "
         f"successes for a loss to be significant. {plan.unreached} were not reached and stay open. {advice} A problem "
@@ -220,4 +221,8 @@ def plan_table(plan: PilotPlan) -> RenderableType:
 
 def _stop(plan: PilotPlan) -> str:
     needed = bool((plan.table.stop_successes_K == plan.table.min_successes_K).all())
-    return "the successes needed" if needed else f"{plan.table.stop_successes_K[0]} successes, settled or not"
+    return (
+        "the number of successes needed"
+        if needed
+        else f"{plan.table.stop_successes_K[0]} successes, whether or not it is settled"
+    )

@@ -455,7 +455,7 @@ def show(
     problem: Annotated[str, Data("PROBLEM", "The id of a problem, as `compare --list` prints it.")],
     *,
     verdict: Annotated[str, Flag("Which samples to print.", choices=SHOWN_VERDICTS)] = "correct",
-    most: Annotated[int, Flag("How many samples at most.", metavar="N", least=1)] = 3,
+    most: Annotated[int, Flag("Maximum number of samples to print.", metavar="N", least=1)] = 3,
     verdicts: Verdicts = None,
     reading: Reading = Reading(),
     progress: Progress = silent,
@@ -508,7 +508,7 @@ def load(
     inputs = run_inputs((path,))
     runs = load_runs(*inputs, options=load_options(inputs, reading, None, verdicts), progress=progress)
     if len(runs) != 1:
-        raise OffleashError(f"{path} holds {len(runs)} runs. Load them one by one.")
+        raise OffleashError(f"{path} holds {len(runs)} runs. Load them separately.")
     return replace(runs[0], name=name or runs[0].name)
 
 

@@ -137,7 +137,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
             raise
         if isinstance(error, RecursionError) and _in_parser(error):
             _print_error(
-                f"A file is nested too deeply to be read{_current_activity()}. Check that it is what it should be."
+                f"A file is nested too deeply to be read{_current_activity()}. Check that it is the right file."
             )
             sys.exit(2)
         if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code

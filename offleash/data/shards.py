@@ -158,7 +158,7 @@ def refuse_changed(file: Path) -> None:
     recorded_shard = shard_checksums(file.parent, file.name).get(file.name)
     if recorded_shard is None or not recorded_shard.matches(checksum(file)):
         raise OffleashError(
-            f"{file} is not the shard that was written: {CHECKSUMS} beside it lists another, or none. Restore it, or "
+            f"{file} was changed: its checksum does not match {CHECKSUMS} (or is not listed there). Restore it, or "
             f"rm {file} and run the same command again."
         )
 

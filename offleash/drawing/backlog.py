@@ -40,7 +40,7 @@ class Backlog:
         self._chunks: dict[tuple[str, int], tuple[int, int]] = {}  # by place: bytes, and holders that have it
         self._bytes = self._waiting = 0
         self._drawing: dict[int, tuple[int, int]] = {}  # thread that draws: samples of a chunk, tokens of a sample
-        self._sample_bytes = 0.0  # of the longest chunk so far, per sample
+        self._sample_bytes = 0.0  # bytes per sample in the largest chunk so far
         self._closed = False
         self._changed = threading.Condition()
 

@@ -288,7 +288,8 @@ class _Inspection:
             if missing:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
-                what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
+                gap = f"the first gap is {left} to {right - 1}"
+                what = f"problem {problem!r} lacks {count:,} samples before its last; {gap}"
                 yield FsckFinding(what, self._redo_command())
 
     def _orphan_count(self, frame: pl.DataFrame) -> int:
@@ -371,7 +372,7 @@ def fsck_text(report: FsckReport) -> str:
     state = "good" if report.good else f"{many(wrong, 'fault')}"
     lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
     if report.unsealed:
-        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full: good")
+        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full and intact")
     for finding in report.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:

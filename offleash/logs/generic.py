@@ -105,7 +105,7 @@ def _refuse_other(row: Row, samples: set[str], head: Head) -> None:
     keys = ", ".join(row.values)[:100] or "nothing"
     expected_columns = ", ".join(name for name in head.columns if name in samples)
     raise OffleashError(
-        f"{row.where} has {keys}, and not {expected_columns}, which the rows before have. Put rows of another format "
+        f"{row.where} has {keys}, but not {expected_columns}, which the previous rows have. Put rows of another format "
         "into "
         "a file of their own."
     )

@@ -58,7 +58,7 @@ METRICS = (
     "quasi_prefix_exact_match",
     "exact_set_match",
 )
-HINT = f"The verdicts of HELM are in {STATS} of the run folder: put it beside this file, or judge with --verifier"
+HINT = f"The verdicts of HELM are in {STATS} of the run folder: put it next to this file, or judge with --verifier"
 DECODING = ("temperature", "num_outputs", "max_tokens", "num_train_trials", "max_train_instances")
 Key = tuple[str | None, str | None, str | None]  # instance, perturbation, trial
 

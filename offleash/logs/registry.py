@@ -174,16 +174,18 @@ def _rows_inside(head: Head, options: Options) -> Head:
 
 def _unrecognised(head: Head) -> OffleashError:
     if not head.columns:
-        return OffleashError(f"{head.path}: row 1 is empty, so nothing says what it holds. Is it a log of samples?")
+        return OffleashError(
+            f"{head.path}: row 1 is empty, so its format cannot be recognised. Is it a log of samples?"
+        )
     if head.container is Container.ZIP:
-        return OffleashError(f"{head.path} is a zip archive of no known log. Unpack it and give the folder.")
+        return OffleashError(f"{head.path} is a zip archive without a known log format. Unpack it and give the folder.")
     shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
     chosen = sample_columns(head, Options())
     roles = ["problem"] if not {"problem", "question"} & chosen.keys() else []
     roles += ["text"] if not {"text", "verdict"} & chosen.keys() else []
     maps = " ".join(f"--map {role}=COLUMN" for role in roles) or "--log-format NAME"
     return OffleashError(
-        f"{head.path} ({head.container.value}) has the columns {shown}, which are of no known format"
+        f"{head.path} ({head.container.value}) has the columns {shown}, which match no known format"
         f"{_nearest(head)}. Name them with {maps}{' (or verdict=COLUMN)' if 'text' in roles else ''}."
     )
 

@@ -140,7 +140,7 @@ def fetch(
         )
     except subprocess.TimeoutExpired:
         raise OffleashError(
-            f"{benchmark.source} was not downloaded in {wait:g} seconds. {local_file_hint(benchmark)}"
+            f"{benchmark.source} could not be downloaded within {wait:g} seconds. {local_file_hint(benchmark)}"
         ) from None
     if done.returncode == 0 and path.exists():
         return (done.stdout.strip().splitlines() or [split])[-1]

@@ -437,7 +437,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     if position is not None and 0 <= position < len(choices):
         return letters[position]
     raise OffleashError(
-        f"the answer {shown(gold)} is none of the {len(choices)} choices: give its letter ({letters[0]} to "
+        f"the answer {shown(gold)} is not among the {len(choices)} choices: give its letter ({letters[0]} to "
         f"{letters[-1]}), its text, or its index from 0."
     )
 

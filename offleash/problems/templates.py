@@ -51,10 +51,10 @@ def check_template(text: str, where: str) -> None:
     for place in places:
         near = get_close_matches(place, known, n=1, cutoff=SIMILARITY_THRESHOLD)
         if place not in known and near and len(place) > 3:
-            raise OffleashError(f"{where} has the place {{{place}}}. Did you mean {{{near[0]}}}?")
+            raise OffleashError(f"{where} has the placeholder {{{place}}}. Did you mean {{{near[0]}}}?")
     if QUESTION not in places and OWN_PROMPT not in places:
         raise OffleashError(
-            f"{where} does not ask the question: it has no {{question}}. Write {{question}} where it goes, or "
+            f"{where} does not contain the question: it has no {{question}}. Write {{question}} where it goes, or "
             "{prompt} for the problem's own prompt."
         )
 

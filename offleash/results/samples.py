@@ -97,7 +97,7 @@ class StudyResult(Result):
     def comparison(self) -> "Comparison":
         """What was found; of several models after RL, for the last."""
         if self.studies:
-            raise OffleashError(f"There are {len(self.studies)} comparisons. Take one: studies[NAME].comparison.")
+            raise OffleashError(f"There are {len(self.studies)} comparisons. Choose one: studies[NAME].comparison.")
         if self.study is None:
             raise OffleashError("This was a dry run, so nothing was compared. Run the study without dry_run.")
         if self.result is None:

@@ -58,7 +58,7 @@ KEY = ["problem", "index"]
 class Selection:
     """Which samples of a run are scored; all of them by default. The conditions are joined by and."""
 
-    first: int | None = None  # of each problem, by index
+    first: int | None = None  # samples per problem that are scored, by index
     correct: bool = False  # only those that the verifier judged correct
     problems: frozenset[str] | None = None  # None: all
 

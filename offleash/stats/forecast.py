@@ -133,8 +133,7 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     if reason is None and (ahead & within).any():
         low[ahead & within], high[ahead & within] = _range(drawn, correct, budgets[ahead & within])
         notes.append(
-            "the range covers every distribution of success rates that the counts do not rule out, and the noise of "
-            "drawing"
+            "the range covers every distribution of success rates that the counts do not rule out, and sampling noise"
         )
     if not within.all():
         notes.append(f"no forecast beyond {MAX_EXTRAPOLATION}n = {MAX_EXTRAPOLATION * n} samples")
@@ -148,9 +147,11 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
 def _no_range(n: int, problems: int) -> str | None:
     """Why nothing beyond n can be forecast, in a sentence."""
     if problems < MIN_EFFECTIVE_PROBLEMS:
-        return f"a forecast needs {MIN_EFFECTIVE_PROBLEMS} problems to show how rates differ, here {problems}"
+        return f"a forecast needs {MIN_EFFECTIVE_PROBLEMS} problems to show how rates differ; found {problems}"
     if n < MIN_SAMPLES:
-        return f"a forecast needs {MIN_SAMPLES} samples per problem to tell small rates from large ones, here {n}"
+        return (
+            f"a forecast needs {MIN_SAMPLES} samples per problem to distinguish small rates from large ones; found {n}"
+        )
     return None
 
 

@@ -140,35 +140,37 @@ def clip_range(option: str, value: float) -> float:
 def above(option: str, value: float, low: float) -> float:
     """The value, which must be finite and greater than `low`."""
     if not (value > low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number greater than {low:g}; found {value}. Use a larger one.")
+        raise OffleashError(f"{option} must be greater than {low:g}; found {value}. Use a larger value.")
     return value
 
 
 def at_least(option: str, value: float, low: float) -> float:
     """The value, which must be finite and not below `low`."""
     if not (value >= low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number of at least {low:g}; found {value}. Use a larger one.")
+        raise OffleashError(f"{option} must be at least {low:g}; found {value}. Use a larger value.")
     return value
 
 
 def between(option: str, value: float, low: float, high: float) -> float:
     """The value, which must be in the range, bounds included."""
     if not low <= value <= high:
-        raise OffleashError(f"{option} must be between {low:g} and {high:g}; found {value}. Use one in this range.")
+        raise OffleashError(f"{option} must be between {low:g} and {high:g}; found {value}. Use a value in this range.")
     return value
 
 
 def fraction(option: str, value: float) -> float:
     """The value, which must be a share above 0 and at most 1."""
     if not 0 < value <= 1:
-        raise OffleashError(f"{option} must be a share above 0 and at most 1; found {value}. Use one in this range.")
+        raise OffleashError(
+            f"{option} must be a share above 0 and at most 1; found {value}. Use a value in this range."
+        )
     return value
 
 
 def count(option: str, value: int, minimum: int) -> int:
-    """The value, which must be a whole number not below `least`."""
+    """The value, which must be a whole number not below `minimum`."""
     if value < minimum:
-        raise OffleashError(f"{option} must be {minimum} or more; found {value}. Use a larger one.")
+        raise OffleashError(f"{option} must be at least {minimum}; found {value}.")
     return value
 
 

@@ -180,7 +180,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
                 f"The tokenizer of {name or 'the model'} does not round-trip: {text[:60]!r} is decoded as "
-                f"{round_trip[:60]!r}. The rewarded texts would not be the learned ones. Save the model with the "
+                f"{round_trip[:60]!r}. The rewarded texts would differ from the learned ones. Save the model with the "
                 "tokenizer that it was trained with (for a qwen2 configuration, transformers may load another one)."
             )
 
@@ -300,7 +300,9 @@ def attention(
     """The attention of one layer over all nodes: (1, heads, M, width) in, (1, M, heads, width) out."""
     layout, scale = _layout.get(), options.get("scaling")
     if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
-        raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
+        raise ValueError(
+            "attention with sliding windows, soft caps, sinks or biases is not supported here"
+        )  # the model is then read by plain rows
     query_rows, key_rows, value_rows = (_gather_rows(states, layout) for states in (query, key, value))
     out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)

@@ -55,12 +55,12 @@ def number_from_yaml(value: object) -> object:
 YAML_NUMBER = BeforeValidator(number_from_yaml)
 Text = Annotated[str, Field(pattern=r"\S"), expecting("text")]
 Switch = Annotated[bool, Field(strict=True), expecting("true or false")]
-Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number of 1 or more")]
-GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number of 2 or more")]
-CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number of 0 or more")]
+Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number, 1 or more")]
+GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number, 2 or more")]
+CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number, 0 or more")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number above 0")]
 Number = Annotated[float, Field(allow_inf_nan=False), YAML_NUMBER, expecting("a number")]
-PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number of 0 or more")]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number, 0 or more")]
 Option = float | int | bool
 
 
@@ -201,7 +201,7 @@ def recipe_of(document: Mapping[str, object]) -> Recipe:
     beyond_end = [step for step in recipe.keep_steps if step > recipe.steps]
     if beyond_end:
         raise OffleashError(
-            f"keep names step {beyond_end[0]}, but the training has {recipe.steps} steps. Raise steps, or drop it."
+            f"keep lists step {beyond_end[0]}, but training has only {recipe.steps} steps. Raise steps, or remove it."
         )
     return recipe
 

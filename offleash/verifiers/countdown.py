@@ -79,7 +79,7 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
         available.results.append((value, built))
     value, built = available.results.pop()
     if value != rules.target:
-        raise NotArithmeticError(f"it makes {_short(value)}, not {rules.target}")
+        raise NotArithmeticError(f"it evaluates to {_short(value)}, not {rules.target}")
     if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(built))):
         raise NotArithmeticError(f"{min(left)} is left over, but all numbers must be used")
     return built
@@ -124,7 +124,9 @@ class _AvailableNumbers:
                 del self.results[index]
                 return built
         if not self.given[number]:
-            problem_text = "is not among the numbers" if number not in self.given else "is used more often than given"
+            problem_text = (
+                "is not among the numbers" if number not in self.given else "is used more times than it was given"
+            )
             raise NotArithmeticError(f"{_short(number)} {problem_text}")
         self.given[number] -= 1
         return number
@@ -176,7 +178,9 @@ def decide_steps(case: Case) -> Judgement | None:
                 given.remove(number)
                 operands.append(Fraction(number))
             else:
-                problem_text = "is used more often than given" if number in numbers else "is not among the numbers"
+                problem_text = (
+                    "is used more times than it was given" if number in numbers else "is not among the numbers"
+                )
                 return Judgement(Verdict.WRONG, f"{number} {problem_text}")
         if sign == "/":
             if not right or left % right:
@@ -189,7 +193,7 @@ def decide_steps(case: Case) -> Judgement | None:
         results.append(value)
         built.append((sign, tuple(operands)))
     if value != target:
-        return Judgement(Verdict.WRONG, f"it makes {value}, not {target}")
+        return Judgement(Verdict.WRONG, f"it evaluates to {value}, not {target}")
     single_result = not given and len(built) == 1  # else it depends on whether all numbers must be used
     return Judgement(Verdict.CORRECT, solution=canonical(built[0])) if single_result else None
 

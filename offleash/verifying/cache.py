@@ -135,7 +135,7 @@ class Cache:
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         """Rename a malformed file, with its log of changes, which must not be applied to the next file of that name."""
-        self.error = f"the cache of verdicts was malformed ({error}) and was set aside"
+        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside"
         if _inode(self._file) != self._inode:
             return  # by another process, and this is its new one
         damaged_copy = self._file.with_suffix(".damaged")
@@ -149,7 +149,7 @@ class Cache:
                 self._file.with_name(self._file.name + ending).rename(
                     damaged_copy.with_name(damaged_copy.name + ending)
                 )
-        self.error = f"the cache of verdicts was malformed ({error}) and was set aside as {damaged_copy}"
+        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside as {damaged_copy}"
 
 
 NOT_CACHED = "verdicts are not cached for other runs"

@@ -116,7 +116,7 @@ def check(
                 "math."
             )
         if verifier(chosen).isolation is Isolation.REMOTE:
-            _count(unchecked, "not checked: asks a model")
+            _count(unchecked, "not checked: it queries a model")
             continue
         problem = problem_case(values["problem"], values["gold"], values["question"], values["details"])
         problems.setdefault(chosen, []).append((row, problem))
@@ -262,7 +262,7 @@ def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
         happened = f"the verifier failed on its gold answer{reason}" if trial.right else f"the verifier failed{reason}"
         next_step = "correct the problem, or choose another verifier"
     elif trial.right and kind.own is not None:
-        happened = f"its own gold answer is {judgement.verdict.value}, also in a box, a tag or a sentence{reason}"
+        happened = f"its own gold answer is {judgement.verdict.value}, even in a box, a tag or a sentence{reason}"
         next_step = "correct the function, or the gold answer"
     elif trial.right:
         happened = f"its own gold answer is {judgement.verdict.value}{reason}"

@@ -176,7 +176,7 @@ class Judge:
             judgement, started = first, time.monotonic()
             wall_factor = min(RETRY_WALL_FACTOR, self.retry_seconds / verifier.seconds)
             if wall_factor >= 1:
-                self.progress(f"{verifier.name}: {len(starved):,} that the machine was too busy for, tried once more")
+                self.progress(f"{verifier.name}: retrying {len(starved):,} that timed out on a busy machine")
                 ((_, judgement),) = self.pool.judge(verifier, [cases[number]], retry_wall_factor=wall_factor)
                 self.retry_seconds -= time.monotonic() - started
             self.starved += judgement.retry

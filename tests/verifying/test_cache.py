@@ -100,7 +100,7 @@ def test_a_second_malformed_file_does_not_replace_the_first(tmp_path: Path) -> N
         for ending in ("-wal", "-shm"):
             (folder / (NAME + ending)).unlink(missing_ok=True)
         cache = Cache(folder)
-        assert "set aside as" in cache.error
+        assert "moved aside as" in cache.error
         cache.store({KEY: Judgement(Verdict.CORRECT)})
         assert KEY in cache.lookup([KEY]), "a new one is in use"
         cache.close()
@@ -116,7 +116,7 @@ def test_a_cache_that_turns_out_malformed_in_use_is_set_aside(tmp_path: Path) ->
     (folder / NAME).write_bytes(content)
     cache = Cache(folder)
     assert cache.lookup([KEY]) == {}
-    assert "set aside as" in cache.error
+    assert "moved aside as" in cache.error
     assert Cache(folder).error == "", "the next process begins a new one"
 
 

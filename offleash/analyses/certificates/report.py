@@ -139,8 +139,7 @@ def _comparison_table(comparison: CertifiedComparison) -> RenderableType:
     change = comparison.change[comparison.settings.question]
     title = Text.assemble((f"{clean(change.before)} → {clean(change.after)}", "bold"))
     setting = (
-        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (that of k = {change.k:,}), "
-        "rule certified"
+        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (for k = {change.k:,}), rule certified"
     )
     title.append(f"   {setting}", style="dim")
     parts: list[RenderableType] = [

@@ -280,7 +280,7 @@ def _both_runs(
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
     known_P = (scored_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
-        return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
+        return f"no problem has its first {n:,} samples scored and judged in both runs"
     weightable = [_with_both_logprobs(head) for head in heads]
     right = pl.concat(weightable)
     tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]

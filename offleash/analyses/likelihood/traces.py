@@ -121,7 +121,7 @@ def _refuse_empty(
     first, near = next(iter(unknown_ids.items()))
     hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(tally_rows))!r}."
     raise OffleashError(
-        f"{path}: none of its {rows:,} traces is for a problem of the runs; the first is for {first!r}.{hint} "
+        f"{path}: none of its {rows:,} traces belongs to a problem of the runs; the first is for {first!r}.{hint} "
         "Name the column of ids with --map problem=COLUMN."
     )
 

@@ -104,13 +104,11 @@ def read_prompts(words: Sequence[str]) -> tuple[NamedPrompt, ...]:
     names = [prompt.name for prompt in prompts]
     if len(prompts) < 2:
         raise OffleashError(
-            f"--prompts compares prompts; found {', '.join(words) or 'none'}. Name two or more: own,brief.txt."
+            f"--prompts needs two or more prompts; found {', '.join(words) or 'none'}. For example: own,brief.txt."
         )
     for name in names:
         if names.count(name) > 1:
-            raise OffleashError(
-                f"Two prompts are called {name!r}, and each gets a folder of its name. Rename one file."
-            )
+            raise OffleashError(f"Two prompts are called {name!r}, and each needs its own folder. Rename one file.")
     return tuple(prompts)
 
 
@@ -218,7 +216,7 @@ def _sentence(prompts: PromptSweep, gained: GainedUnder) -> str:
     rate = (
         f", {gained.significant} at a significantly higher rate than {where.partition(' at ')[0]} (Holm, 95%)"
         if gained.significant
-        else ", none at a significantly higher rate: a second draw could do the same"
+        else ", none at a significantly higher rate: resampling could do the same"
     )
     return f"{start} {count} {where}; {base} reaches {part} under another prompt{rate}."
 

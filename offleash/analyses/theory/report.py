@@ -58,7 +58,7 @@ def finding(report: TheoryReport) -> str:
             f"{PASS_K} ended significantly below the base with {_named(falling)} (95% intervals over {SEEDS} worlds)."
         )
     else:
-        sentences.append(f"{PASS_K} ended significantly below the base in no cell of the table.")
+        sentences.append(f"{PASS_K} did not end significantly below the base in any cell of the table.")
     if later:
         sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
     if unchanged:
@@ -68,7 +68,7 @@ def finding(report: TheoryReport) -> str:
 
 def _answers_lost(report: TheoryReport) -> list[str]:
     """What the tilt does to pass@k, and what training does to single answers, even without either mechanism."""
-    sentences = ["The tilt lowers it nowhere."] if report.leash.best_fall < TINY else []
+    sentences = ["The tilt never lowers it."] if report.leash.best_fall < TINY else []
     kept = [cell.after["answers kept"].value for cell in report.mechanisms]
     lost = f"Of the correct answers above epsilon, training lost {1 - max(kept):.0%} to {1 - min(kept):.0%}"
     if all(cell.after["answers kept"].high < 1 for cell in report.mechanisms if not (cell.finite or cell.shared)):

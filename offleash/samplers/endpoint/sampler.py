@@ -251,7 +251,9 @@ class Endpoint:
         """What it means that all attempts failed: an error of the draw where no other request would pass either."""
         where, tries = f"{self._model} at {safe(self._server.url)}", self._settings.tries
         if error.cause is Cause.DOWN:
-            return OffleashError(f"{where} could not be reached in {tries} tries: {error}. Is it up? {RESUME_HINT}")
+            return OffleashError(
+                f"{where} could not be reached after {tries} attempts: {error}. Is it up? {RESUME_HINT}"
+            )
         if error.cause is Cause.BUSY:
             waited = self._limiter.waited
             detail = f"refused for {waited:,.0f} seconds" if waited else f"asks to wait {error.wait or 0:,.0f} seconds"
@@ -264,7 +266,7 @@ class Endpoint:
         if error.cause in (Cause.SLOW, Cause.LARGE):
             longer_timeout = "a larger --set timeout= or " if error.cause is Cause.SLOW else ""
             step = f" Draw with {longer_timeout}a smaller --set n= (now {self._profile.largest})."
-        tried = "" if error.cause is Cause.LARGE else f" in {tries} tries"
+        tried = "" if error.cause is Cause.LARGE else f" after {tries} attempts"
         return _ProblemError(f"{where} gave no reply{tried}: {error}.{step}")
 
 

@@ -90,7 +90,7 @@ def signature(function: object, reference: str) -> tuple[str, list[str], list[st
     interface = next((name for name, marks in INTERFACES.items() if set(marks) & set(names)), None)
     if interface is None:
         raise PluginError(
-            f"{reference} takes {', '.join(names) or 'nothing'}, and none of the parameters that a sample is given as: "
+            f"{reference} takes {', '.join(names) or 'nothing'}, but none of the parameters that receive a sample: "
             f"{', '.join(mark for marks in INTERFACES.values() for mark in marks)}"
         )
     required = [parameter.name for parameter in named if parameter.default is Parameter.empty]
@@ -245,7 +245,7 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
     if not isinstance(value, int | float):
         raise PluginError(f"returned {_shown(value)}; return a bool, a number, a dict with 'score', or None")
     if not math.isfinite(value):
-        raise PluginError(f"returned {value}, which is no score")
+        raise PluginError(f"returned {value}, which is not a score")
     return Judgement(Verdict.CORRECT if value >= threshold else Verdict.WRONG, score=float(value))
 
 

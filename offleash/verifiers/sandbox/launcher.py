@@ -104,7 +104,7 @@ def _run(spec: dict[str, object], fds: list[int]) -> None:
         code = _wait_for_end(child, lifeline)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # nobody wants to know any more
+    with contextlib.suppress(OSError):  # the reader may have closed the pipe
         os.write(status, bytes([code]))
     os._exit(0)
 

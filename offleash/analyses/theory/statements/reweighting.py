@@ -101,7 +101,7 @@ def check_never_shrinks(seed: int) -> StatementResult:
     words = (
         f"in {WORLDS:,} random worlds of {PROBLEMS} problems, at {len(BETAS)} values of beta up to infinity, no "
         f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost} left the support at any of "
-        f"{len(EPSILONS)} epsilons, and pass@k fell nowhere at k = 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
+        f"{len(EPSILONS)} epsilons, and pass@k did not fall at any k from 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
     )
     # pi*/q = e^beta/Z with Z = 1 - p + p e^beta <= e^beta: the ratio can only be below 1 by rounding.
     good = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
@@ -134,7 +134,7 @@ LIMIT_STATEMENT = Statement(
 )
 NEVER_SHRINKS_STATEMENT = Statement(
     "no shrinkage",
-    "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
+    "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k does not fall at any k",
     ("same as C.4",),
     check_never_shrinks,
 )

@@ -80,7 +80,7 @@ def check_ceiling(seed: int) -> StatementResult:
     )
     examples = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
     numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
-    condition = "as C.1; for a softmax network both sides are 1"
+    condition = "same as C.1; for a softmax network both sides are 1"
     return _finding(
         excess, condition, CheckEvidence(words, WORLDS + 3 * SEARCHED_WORLDS, excess, numbers, _examples(examples))
     )
@@ -177,7 +177,7 @@ SUPPORT_STATEMENT = Statement(
 CEILING_STATEMENT = Statement(
     "C.2",
     "as k goes to infinity, pass@k of the trained policy cannot exceed that of the base",
-    ("as C.1",),
+    ("same as C.1",),
     check_ceiling,
 )
 
