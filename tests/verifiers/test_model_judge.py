@@ -102,7 +102,7 @@ def test_a_referee_that_does_not_answer_is_failed_with_the_reason() -> None:
 
     result = decide(CASE, down)
     assert result.verdict == Verdict.FAILED
-    assert "3 tries" in result.reason
+    assert "3 attempts" in result.reason
 
 
 def test_a_problem_without_gold_or_question_is_reported() -> None:

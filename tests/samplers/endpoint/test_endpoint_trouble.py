@@ -37,7 +37,7 @@ def test_a_failure_that_may_pass_is_retried_and_then_the_error_of_that_problem(b
         sampler = opened(server, timeout=3)
         failed, other = sampler.sample([wanted(1, problem="bad"), wanted(1)], PLAIN)
     assert not failed.samples
-    assert "3 tries" in failed.error
+    assert "3 attempts" in failed.error
     assert texts(other) == ["A"]
     assert len(server.calls) == 4
     assert len({json.dumps(body) for body in server.bodies[:3]}) == 1  # the same request, with the same seed
@@ -48,7 +48,7 @@ def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
         begun = time.monotonic()
         failed = drawn(opened(server, timeout=0.2, tries=2), wanted())
         assert time.monotonic() - begun < 120
-    for word in ("2 tries", "0.2 seconds", "timeout=", "n="):
+    for word in ("2 attempts", "0.2 seconds", "timeout=", "n="):
         assert word in failed.error
 
 

@@ -183,7 +183,7 @@ def test_a_python_without_vllm_is_told_how_to_get_one(opened: Opened, monkeypatc
 
 
 def test_a_folder_that_is_no_model_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="nothing at /no/such/model"):
+    with pytest.raises(OffleashError, match="no file or folder /no/such/model"):
         open_sampler(model_of("vllm:/no/such/model"))
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(OffleashError, match=r"no config.json.*vllm:BASE\+ADAPTER"):
