@@ -162,16 +162,16 @@ __all__ = sorted(_PUBLIC)
 _RENAMED = {
     "document": "the method to_dict() of a result",
     "entropies": "entropy",
-    "finding": "the attribute `finding` of what compare returns",
-    "notebook_html": "the result itself, which a notebook shows",
+    "finding": "the attribute `finding` of the result of compare",
+    "notebook_html": "the result itself, which notebooks display",
     "run_study": "study",
-    "write_report": "report, or the method save() of what compare returns",
+    "write_report": "report, or the method save() of the result of compare",
 }
 
 
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
-        raise AttributeError(f"offleash has no {name!r} any more. Use {_RENAMED[name]}.")
+        raise AttributeError(f"offleash no longer has {name!r}. Use {_RENAMED[name]}.")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'offleash' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

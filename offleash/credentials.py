@@ -84,7 +84,7 @@ def server_address(url: str, key_variable: str = KEY_VARIABLE) -> ServerAddress:
     header = f"put it into the environment variable {key_variable}, which is sent as a header"
     base, _, query = url.partition("#")[0].partition("?")
     if re.search(r"(?:://|:)[^/\s]*@", base):
-        raise OffleashError(f"The address {shown} contains a password. Remove it; where it is the key, {header}.")
+        raise OffleashError(f"The address {shown} contains a password. Remove it; if it is the key, {header}.")
     if "#" in url:
         raise OffleashError(f"The address {shown} has a part after '#'. Remove it.")
     if _ASSIGNMENT.search(base) or _TOKEN.search(base):

@@ -39,7 +39,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Without:
+class ExcludedOptions:
     """Fields of a group that do not apply to a function that takes the group."""
 
     names: frozenset[str]
@@ -88,7 +88,7 @@ Threshold = Annotated[float, Flag("Scores at or above this count as correct.", m
 Completions = Annotated[
     str | None,
     Flag(
-        "How a TRL reward gets completions. Default: messages if the run used a chat template.",
+        "How completions are passed to a TRL reward. Default: messages if the run used a chat template.",
         choices=("messages", "text"),
         heading=VERDICTS,
     ),
@@ -129,10 +129,14 @@ TrustCode = Annotated[
     bool,
     Flag("Run model-written code even if no sandbox is available. Read the warning first.", heading=VERDICTS),
 ]
-MOST_SAMPLES = 16_384 * 64  # per problem
+MAX_SAMPLES_PER_PROBLEM = 16_384 * 64  # per problem
 PAPER = "paper"  # the budget of arXiv:2507.14843
 SAMPLES_PER_PROBLEM = Flag(
-    "Samples per problem, or 'paper' for the paper's budget.", short="-k", metavar="K", least=1, most=MOST_SAMPLES
+    "Samples per problem, or 'paper' for the paper's budget.",
+    short="-k",
+    metavar="K",
+    least=1,
+    most=MAX_SAMPLES_PER_PROBLEM,
 )
 K = Annotated[int | str, SAMPLES_PER_PROBLEM]
 OptionalK = Annotated[int | str | None, SAMPLES_PER_PROBLEM]  # of a study, whose file may say it

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ForwardRef, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from offleash.errors import OffleashError
-from offleash.options import PAPER, Data, Flag, OptionsOf, Without
+from offleash.options import PAPER, Data, ExcludedOptions, Flag, OptionsOf
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,7 +91,7 @@ def describe(function: Callable[..., object]) -> Declaration:
             options[parameter.name] = Option(parameter.name, flag, _kind_of(hint), default, heading=flag.heading)
         elif (group := _group_of(hint)) is not None:
             groups[parameter.name], defaults[parameter.name] = group, default
-            left_out = next((mark.names for mark in marks if isinstance(mark, Without)), frozenset())
+            left_out = next((mark.names for mark in marks if isinstance(mark, ExcludedOptions)), frozenset())
             # a parameter of the function wins over a field of the same name: the grid of `sweep` over one temperature
             hidden = left_out | (own - {parameter.name})
             for option in group_options(parameter.name, group):
@@ -148,8 +148,8 @@ def _kind_of(hint: object) -> str:
         return "numbers"
     if Sequence[str] in parts:
         return "texts"
-    for kind, types_ in KINDS.items():
-        if plain == types_ and not any(isinstance(part, ForwardRef) for part in parts):
+    for kind, accepted_types in KINDS.items():
+        if plain == accepted_types and not any(isinstance(part, ForwardRef) for part in parts):
             return kind
     raise TypeError(f"options of type {hint} are not supported")
 
@@ -287,10 +287,10 @@ def check_value(option: Option, value: object) -> object:
     if option.kind == "texts" and isinstance(value, str | Collection):
         return tuple(_check_choice(option, text) for text in ((value,) if isinstance(value, str) else value))
     if option.kind == "numbers" and isinstance(value, Real | Iterable) and not isinstance(value, bool | str):
-        several = [check_value(replace(option, kind="number"), part) for part in _as_list(value)]
-        if not several:
+        numbers = [check_value(replace(option, kind="number"), part) for part in _as_list(value)]
+        if not numbers:
             raise invalid_value(option, "nothing")
-        return tuple(dict.fromkeys(several))
+        return tuple(dict.fromkeys(numbers))
     if option.kind == "budget" and value == PAPER:
         return value
     if option.kind in ("whole", "budget") and isinstance(value, Integral) and not isinstance(value, bool):

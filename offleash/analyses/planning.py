@@ -56,15 +56,18 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
     """
     shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
     level = (np.arange(_POINTS) + 0.5) / _POINTS
-    shape_a_P, rest_P = shape_a + correct_P, shape_b + drawn_P - correct_P
-    rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], rest_P[:, None], level), dtype=np.float64)
+    shape_a_P, shape_b_P = shape_a + correct_P, shape_b + drawn_P - correct_P
+    rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], shape_b_P[:, None], level), dtype=np.float64)
     problems = len(drawn_P)
     least = [successes_needed(int(k), int(k), problems) for k in k_K]
     min_successes_K = np.array(
         [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, least, strict=True)]
     )
     chance_PK = np.stack(
-        [chance_of_detection(rate_PQ, k, need).mean(axis=1) for k, need in zip(k_K, min_successes_K, strict=True)],
+        [
+            chance_of_detection(rate_PQ, k, successes).mean(axis=1)
+            for k, successes in zip(k_K, min_successes_K, strict=True)
+        ],
         axis=1,
     )
     stop_successes_K = min_successes_K if until is None else np.full_like(min_successes_K, until)
@@ -106,9 +109,9 @@ class PilotPlan:
     pilot: int  # samples per problem, median
     table: BudgetPlan
     expected_settled_K: Float  # expected number of the problems that the pilot reached, at each budget
-    never: int  # problems the pilot did not reach: they are open at any budget
+    unreached: int  # problems the pilot did not reach: they are open at any budget
     target: float
-    advised: int | None  # smallest budget that settles the target share of what the pilot reached
+    recommended_k: int | None  # smallest budget that settles the target share of what the pilot reached
     open: tuple[str, ...]  # reached, but not often enough for a loss to be significant
     tokens: float | None  # per sample, mean; None when the log does not say
 
@@ -138,9 +141,9 @@ def plan(run: Run, target: float = 0.9, until: int | None = None) -> PilotPlan:
         pilot=pilot,
         table=table,
         expected_settled_K=expected_settled_K,
-        never=int((~reached_P).sum()),
+        unreached=int((~reached_P).sum()),
         target=target,
-        advised=int(table.k_K[enough[0]]) if enough.size else None,
+        recommended_k=int(table.k_K[enough[0]]) if enough.size else None,
         open=tuple(str(name) for name in pilot_tally.problem_P[undecided_P]),
         tokens=_tokens(run),
     )
@@ -164,11 +167,11 @@ def plan_document(plan: PilotPlan) -> Json:
         "run": plan.run,
         "pilot": plan.pilot,
         "problems": table.problems,
-        "never_reached": plan.never,
+        "never_reached": plan.unreached,
         "open": plan.open,
         "target": plan.target,
-        "advised_k": plan.advised,
-        "reason": None if plan.advised else f"no budget up to {int(table.k_K[-1])} settles that share",
+        "advised_k": plan.recommended_k,
+        "reason": None if plan.recommended_k else f"no budget up to {int(table.k_K[-1])} settles that share",
         "tokens_a_sample": plan.tokens,
         "budgets": [
             {
@@ -195,21 +198,22 @@ def plan_table(plan: PilotPlan) -> RenderableType:
         table.add_column(column, justify="right")
     for i, k in enumerate(plan.table.k_K):
         row = [
-            f"{k:,}{' <' if k == plan.advised else ''}",
-            f"{plan.expected_settled_K[i]:.1f} of {plan.table.problems - plan.never}",
+            f"{k:,}{' <' if k == plan.recommended_k else ''}",
+            f"{plan.expected_settled_K[i]:.1f} of {plan.table.problems - plan.unreached}",
             str(plan.table.min_successes_K[i]),
             f"{plan.table.samples_K[i]:,}",
             f"{plan.table.stopped_cost_K[i]:,.0f}",
         ]
         table.add_row(*row, *([f"{plan.tokens * plan.table.samples_K[i]:,.0f}"] if plan.tokens else []))
-    if plan.advised:
-        advice = f"k = {plan.advised:,} settles {plan.target:.0%} of what the pilot reached."
+    if plan.recommended_k:
+        advice = f"k = {plan.recommended_k:,} settles {plan.target:.0%} of the problems that the pilot reached."
     else:
-        advice = f"No budget up to {int(plan.table.k_K[-1]):,} settles {plan.target:.0%} of what the pilot reached."
+        largest = int(plan.table.k_K[-1])
+        advice = f"No budget up to {largest:,} settles {plan.target:.0%} of the problems that the pilot reached."
     reading = (
         f"{plan.run}: {plan.pilot} samples per problem. {len(plan.open)} of the problems it reached are open: too few "
-        f"successes for a loss to be significant. {plan.never} were not reached and stay open. {advice} A problem is "
-        "settled when losing it would be significant (Bonferroni, 5%). With early stopping each problem stops at "
+        f"successes for a loss to be significant. {plan.unreached} were not reached and stay open. {advice} A problem "
+        "is settled when losing it would be significant (Bonferroni, 5%). With early stopping each problem stops at "
         f"{_stop(plan)}."
     )
     return Group(Text(reading), table)
@@ -217,4 +221,8 @@ def plan_table(plan: PilotPlan) -> RenderableType:
 
 def _stop(plan: PilotPlan) -> str:
     needed = bool((plan.table.stop_successes_K == plan.table.min_successes_K).all())
-    return "the successes needed" if needed else f"{plan.table.stop_successes_K[0]} successes, settled or not"
+    return (
+        "the number of successes needed"
+        if needed
+        else f"{plan.table.stop_successes_K[0]} successes, whether or not it is settled"
+    )

@@ -11,6 +11,7 @@ from offleash.options import (
     Data,
     Decoding,
     EngineOptions,
+    ExcludedOptions,
     Flag,
     Jobs,
     Reading,
@@ -18,7 +19,6 @@ from offleash.options import (
     Seed,
     SplitBy,
     Verdicts,
-    Without,
 )
 from offleash.progress import Progress, silent
 from offleash.signatures import verb
@@ -99,7 +99,7 @@ def likelihood(
     seed: Seed = 0,
     verdicts: Verdicts = None,
     columns: Columns = {},  # noqa: B006  never changed
-    decoding: Annotated[Decoding | None, Without("top_k", "min_p", "max_tokens", "stop")] = None,
+    decoding: Annotated[Decoding | None, ExcludedOptions("top_k", "min_p", "max_tokens", "stop")] = None,
     engine: EngineOptions = EngineOptions(),
     progress: Progress = silent,
     announce: Progress = silent,

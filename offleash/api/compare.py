@@ -14,6 +14,7 @@ from offleash.options import (
     Allow,
     At,
     Data,
+    ExcludedOptions,
     Flag,
     GoldFrom,
     Judging,
@@ -25,7 +26,6 @@ from offleash.options import (
     SplitBy,
     Verdicts,
     Verifier,
-    Without,
 )
 from offleash.progress import Progress, silent
 from offleash.signatures import verb
@@ -119,7 +119,7 @@ def compare(
     opened: Opened = False,
     split_by: SplitBy = None,
     reading: Reading = Reading(),
-    judging: Annotated[Judging, Without("threshold")] = Judging(),
+    judging: Annotated[Judging, ExcludedOptions("threshold")] = Judging(),
     command: str = "",
     progress: Progress = silent,
 ) -> "ComparisonResult":
@@ -468,7 +468,7 @@ def show(
     problem: Annotated[str, Data("PROBLEM", "The id of a problem, as `compare --list` prints it.")],
     *,
     verdict: Annotated[str, Flag("Which samples to print.", choices=SHOWN_VERDICTS)] = "correct",
-    most: Annotated[int, Flag("How many samples at most.", metavar="N", least=1)] = 3,
+    most: Annotated[int, Flag("Maximum number of samples to print.", metavar="N", least=1)] = 3,
     verdicts: Verdicts = None,
     reading: Reading = Reading(),
     progress: Progress = silent,
@@ -521,7 +521,7 @@ def load(
     inputs = run_inputs((path,))
     runs = load_runs(*inputs, options=load_options(inputs, reading, None, verdicts), progress=progress)
     if len(runs) != 1:
-        raise OffleashError(f"{path} holds {len(runs)} runs. Load them one by one.")
+        raise OffleashError(f"{path} holds {len(runs)} runs. Load them separately.")
     return replace(runs[0], name=name or runs[0].name)
 
 

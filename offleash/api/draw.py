@@ -113,7 +113,7 @@ def models_of(
 ) -> "tuple[Model, ...]":
     """Models by name, each loaded with the same options; one that does not exist is refused before problems are read.
 
-    Without `engines` no package has to be installed.
+    ExcludedOptions `engines` no package has to be installed.
     """
     from offleash.drawing.draw import check_model
     from offleash.samplers.chat_template import chat_options

@@ -14,6 +14,7 @@ from offleash.options import (
     Data,
     Decoding,
     EngineOptions,
+    ExcludedOptions,
     Flag,
     GoldFrom,
     Jobs,
@@ -25,7 +26,6 @@ from offleash.options import (
     TrustCode,
     Verdicts,
     Verifier,
-    Without,
 )
 from offleash.progress import Progress, silent
 from offleash.signatures import verb
@@ -133,8 +133,8 @@ def score(
     only: Annotated[str | None, Flag("Score only these samples.", choices=("correct",))] = None,
     verdicts: Verdicts = None,
     columns: Columns = {},  # noqa: B006  never changed
-    decoding: Annotated[Decoding, Without("max_tokens", "stop")] = Decoding(),
-    prompting: Annotated[Prompting, Without("prompt")] = Prompting(),
+    decoding: Annotated[Decoding, ExcludedOptions("max_tokens", "stop")] = Decoding(),
+    prompting: Annotated[Prompting, ExcludedOptions("prompt")] = Prompting(),
     engine: EngineOptions = EngineOptions(),
     each: "Callable[[ScoredRow], None] | None" = None,
     progress: Progress = silent,

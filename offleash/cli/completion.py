@@ -11,7 +11,7 @@ from offleash.errors import OffleashError, unknown
 from offleash.signatures import Option, describe
 
 GLOBAL = ("--help", "--version", "completion")
-COMMON = ("--json", "--help")  # options of every verb
+COMMON = ("--json", "--help")  # every verb has these options
 
 SCRIPTS: dict[str, str] = {
     "bash": """\
@@ -39,7 +39,7 @@ complete -c offleash -a '(offleash __complete (commandline -opc)[2..] (commandli
 def completion_script(shell: str) -> str:
     """The script of a shell, to be evaluated by it."""
     if not shell or shell.startswith("-"):
-        raise OffleashError('completion needs a shell: bash, zsh or fish. Type: eval "$(offleash completion bash)".')
+        raise OffleashError('completion needs a shell: bash, zsh or fish. Run: eval "$(offleash completion bash)".')
     if shell not in SCRIPTS:
         raise unknown("shell with completion", shell, SCRIPTS)
     return SCRIPTS[shell]

@@ -27,8 +27,8 @@ from offleash.version import __version__
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
 HELP = ("-h", "--help")
 COMPLETION = "completion"  # offleash completion SHELL prints a script
-CANDIDATES = "__complete"  # what the script calls at every TAB, with the words typed so far
-PANIC = "PanicException"  # a failure inside polars or another library in Rust, which is no Exception
+COMPLETE_COMMAND = "__complete"  # what the script calls at every TAB, with the words typed so far
+RUST_PANIC = "PanicException"  # a failure inside polars or another library in Rust, which is no Exception
 PARSERS = ("/json/", "/yaml/", "/ast.py")  # in the names of the files that their code is in
 
 
@@ -45,10 +45,10 @@ def dispatch(words: Sequence[str]) -> None:
         print(overview(first if first in GROUPS else ""))
     elif first == "--version":
         print(f"offleash {__version__}")
-    elif first in (COMPLETION, CANDIDATES):
+    elif first in (COMPLETION, COMPLETE_COMMAND):
         from offleash.cli.completion import candidates, completion_script
 
-        print("\n".join(candidates(words[1:])) if first == CANDIDATES else completion_script(second))
+        print("\n".join(candidates(words[1:])) if first == COMPLETE_COMMAND else completion_script(second))
     else:
         name = f"{first} {second}" if first in GROUPS else first
         if name not in VERBS:
@@ -107,59 +107,62 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
     try:
         command()
     except OffleashError as error:
-        _say(str(error))
+        _print_error(str(error))
         interrupted = isinstance(error.__context__, KeyboardInterrupt)  # a verb may have its own message for Ctrl-C
         sys.exit(_interrupted(ended) if interrupted else 2)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and isinstance(stop.__context__, BrokenPipeError):  # rich exits with 1
-            _reader_left()
+            _discard_output()
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
         cause = f"stopped by {signal.Signals(ended[0]).name}" if ended else "interrupted"
-        _say(f"{cause}. Nothing was lost: run the same command again to resume.")
+        _print_error(f"{cause}. Nothing was lost: run the same command again to resume.")
         sys.exit(_interrupted(ended))
     except BrokenPipeError:
-        _reader_left()
+        _discard_output()
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         step = " Free some space, and run the same command again." if full else ""
-        _say(f"{error.filename or 'the system'}: {error.strerror or error}.{step}")
+        _print_error(f"{error.filename or 'the system'}: {error.strerror or error}.{step}")
         sys.exit(2)
     except MemoryError:
-        _say(
-            f"There is not enough memory{_doing()}. Close other programs, read fewer files at a time, or use a machine "
-            "with more memory."
+        _print_error(
+            f"There is not enough memory{_current_activity()}. Close other programs, read fewer files at a time, or "
+            "use a "
+            "machine with more memory."
         )
         sys.exit(2)
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+        if not isinstance(error, Exception) and type(error).__name__ != RUST_PANIC:
             raise
         if isinstance(error, RecursionError) and _in_parser(error):
-            _say(f"A file is nested too deeply to be read{_doing()}. Check that it is what it should be.")
+            _print_error(
+                f"A file is nested too deeply to be read{_current_activity()}. Check that it is the right file."
+            )
             sys.exit(2)
         if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code
             print(masked("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         else:
-            _say(
+            _print_error(
                 f"internal error, please report it ({type(error).__name__}: {error}). OFFLEASH_TRACEBACK=1 shows where "
                 "it happened."
             )
         sys.exit(70)
 
 
-def _reader_left() -> NoReturn:
+def _discard_output() -> NoReturn:
     """End after `offleash ... | head`: nothing more can be printed, and what is buffered must not fail at the exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(141)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     """Print an error without what looks like a credential in it."""
     warn(masked(f"offleash: {text}"))
 
 
-def _doing() -> str:
+def _current_activity() -> str:
     """What was being done, for errors that do not know it: the last progress line, else the files of the command."""
     if current[0]:
         return f" ({current[0]})"

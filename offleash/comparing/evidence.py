@@ -29,7 +29,7 @@ from offleash.stats.chance import (
 )
 from offleash.stats.change import SupportChange
 from offleash.stats.intervals import REPLICATES
-from offleash.stats.power import GainPower, gain_power, smallest_listed, successes_needed
+from offleash.stats.power import GainPower, gain_power, smallest_significant_count, successes_needed
 from offleash.stats.significance import (
     Confirmation,
     ProblemTests,
@@ -233,8 +233,8 @@ def jointly(every: Sequence[Evidence]) -> list[Evidence]:
             before, after = listed_from.samples
             listed_from = replace(
                 listed_from,
-                lost=smallest_listed(before, after, lost_level),
-                gained=smallest_listed(after, before, gained_level),
+                lost=smallest_significant_count(before, after, lost_level),
+                gained=smallest_significant_count(after, before, gained_level),
             )
         out[r] = replace(
             tested,

@@ -11,13 +11,13 @@ from shlex import quote
 
 from offleash.errors import OffleashError
 
-WRITING = ".writing"  # ends the name of a file that is not whole yet
-REPLACED = (".parquet", ".json")  # endings of files that are replaced as a whole
+WRITING_SUFFIX = ".writing"  # ends the name of a file that is not whole yet
+REPLACED_SUFFIXES = (".parquet", ".json")  # endings of files that are replaced as a whole
 
 
 def write_whole(file: Path, text: str) -> None:
     """Write a text beside its name, then rename; an OSError is the caller's to explain."""
-    temporary = file.with_name(file.name + WRITING)
+    temporary = file.with_name(file.name + WRITING_SUFFIX)
     temporary.unlink(missing_ok=True)
     with temporary.open("x", encoding="utf-8") as opened:
         opened.write(text)
@@ -36,9 +36,9 @@ def refuse_links(run: Path) -> None:
     for folder, folders, files in os.walk(run):
         for name in sorted(folders + files):
             path = Path(folder, name)
-            if not path.is_symlink() or name.endswith(WRITING):
+            if not path.is_symlink() or name.endswith(WRITING_SUFFIX):
                 continue
-            if not (path.suffix in REPLACED and path.is_file()):
+            if not (path.suffix in REPLACED_SUFFIXES and path.is_file()):
                 raise link_refused(path, run)
 
 
@@ -53,6 +53,6 @@ def link_refused(link: Path, run: Path) -> OffleashError:
 
 def remove_leftovers(run: Path) -> None:
     """Remove what a killed process left half written."""
-    for leftover in run.rglob(f"*{WRITING}"):
+    for leftover in run.rglob(f"*{WRITING_SUFFIX}"):
         if leftover.is_symlink() or not leftover.is_dir():
             leftover.unlink()

@@ -95,7 +95,7 @@ def problem_differences(stored: pl.DataFrame, requested: pl.DataFrame) -> list[S
     return []
 
 
-def refuse_differences(path: Path, holds: str, pairs: Sequence[SettingDifference], step: str) -> None:
+def refuse_differences(path: Path, contents: str, pairs: Sequence[SettingDifference], step: str) -> None:
     """Refuse to mix what a folder holds with something else.
 
     Args:
@@ -106,7 +106,7 @@ def refuse_differences(path: Path, holds: str, pairs: Sequence[SettingDifference
     """
     if pairs:
         lines = "\n".join(f"  {name}: stored {_shown(old)}, requested {_shown(new)}" for name, old, new in pairs)
-        raise OffleashError(f"{path} holds {holds} made with different settings:\n{lines}\n{step}")
+        raise OffleashError(f"{path} holds {contents} made with different settings:\n{lines}\n{step}")
 
 
 def resume_step(verb: str) -> str:

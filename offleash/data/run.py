@@ -40,7 +40,7 @@ class Origin:
     decoding: Mapping[str, object]
     seed: int
     key: str  # the hash that the seeds of all problems derive from
-    chunks: Mapping[str, float]  # first, growth, largest: the grid of requests
+    chunks: Mapping[str, float]  # first, growth, largest: request sizes
     thinking: bool  # whether the prompt ends inside a reasoning block, so that samples begin within it
     prompts: str  # hash of all prompts, by problem
     template: str | None  # hash of a fixed prompt after the chat template; None where a server applies it

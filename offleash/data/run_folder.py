@@ -16,7 +16,7 @@ from weakref import finalize
 
 import polars as pl
 
-from offleash.data.atomic import WRITING, link_refused, open_no_link, refuse_links, remove_leftovers, write_whole
+from offleash.data.atomic import WRITING_SUFFIX, link_refused, open_no_link, refuse_links, remove_leftovers, write_whole
 from offleash.data.run import (
     CERTIFICATE,
     RUN_FILE,
@@ -39,10 +39,10 @@ from offleash.data.shards import (
     first_line,
     mark_missing_shards,
     next_shard,
+    record_missing_checksums,
     refuse_changed,
     replace_shard,
     scan_shards,
-    seal_unnoted,
     write_atomically,
 )
 from offleash.data.tables import SAMPLES, VERDICTS, Note, as_problems
@@ -111,7 +111,7 @@ class RunFolder:
         file = folder / shard if shard is not None else next_shard(folder)
         replace_shard(file, as_table(frame, VERDICTS).sort("problem", "index"))
 
-    def write_about(self, verifier: str, text: str) -> None:
+    def write_verifier_metadata(self, verifier: str, text: str) -> None:
         """A note beside a verifier's verdicts on what they are made with; written before the first of them."""
         file = self.path / "verdicts" / folder_name(verifier) / ABOUT
         try:
@@ -121,7 +121,7 @@ class RunFolder:
             raise OffleashError(
                 f"{file} could not be written ({error.strerror}). Check disk space and permissions."
             ) from None
-        seal_unnoted(file.parent)
+        record_missing_checksums(file.parent)
 
     def sample_shards(self) -> list[Path]:
         return sorted((self.path / "samples").glob(SHARD))
@@ -188,7 +188,7 @@ def refuse_other_folder(path: Path) -> None:
     """Refuse a path in which no run is and none may begin."""
     if path.is_file():
         raise OffleashError(f"{path} is a file, but a run is a folder. Choose another name with -o.")
-    own = (_LOCK, RUN_FILE + WRITING)  # left by a draw that was killed before it began
+    own = (_LOCK, RUN_FILE + WRITING_SUFFIX)  # left by a draw that was killed before it began
     if path.is_dir() and not is_run(path) and any(entry.name not in own for entry in path.iterdir()):
         raise _not_empty(path)
 

@@ -88,7 +88,7 @@ def write_scores(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     write_sidecar(scores_folder(run, name) / shard, frame, SCORES)
 
 
-def read_about(run: Path, name: str) -> dict[str, object] | None:
+def read_score_metadata(run: Path, name: str) -> dict[str, object] | None:
     """What the scores under a name were made with; None where there are none."""
     file = scores_folder(run, name) / ABOUT_FILE
     try:
@@ -107,7 +107,7 @@ def read_about(run: Path, name: str) -> dict[str, object] | None:
     return document
 
 
-def write_about(run: Path, name: str, document: Mapping[str, object]) -> None:
+def write_score_metadata(run: Path, name: str, document: Mapping[str, object]) -> None:
     """Note what the scores under a name are made with, before the first of them."""
     file = scores_folder(run, name) / ABOUT_FILE
     try:
@@ -130,7 +130,7 @@ def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:
     """The name under which scores of the model that drew a run stand; of several, those by its own distribution."""
     candidates = []
     for name in scored_models(run):
-        stored = read_about(run, name) or {}
+        stored = read_score_metadata(run, name) or {}
         about, decoding = stored.get("about"), stored.get("decoding")
         if isinstance(about, dict) and same_model(drawn, about):
             plain = isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.atomic import WRITING, open_no_link, write_whole
+from offleash.data.atomic import WRITING_SUFFIX, open_no_link, write_whole
 from offleash.errors import OffleashError
 
 SHARD = "*.parquet"
@@ -32,7 +32,7 @@ class ShardChecksum:
     rows: int  # 0: the shard is known to be gone
     pending: str = ""  # of what was about to take its place: after a kill, either is right
 
-    def fits(self, actual: str) -> bool:
+    def matches(self, actual: str) -> bool:
         """Whether a shard with this checksum is the one that was written."""
         return actual in (self.blake2b, self.pending)
 
@@ -50,7 +50,7 @@ def add_shard(folder: Path, frame: pl.DataFrame, schema: dict[str, pl.DataType])
     file = next_shard(folder)
     write_atomically(file, as_table(frame, schema).sort("problem", "index"))
     # after it has its name: a kill in between leaves a good shard that is not sealed
-    _note(folder, {"shard": file.name, "blake2b": checksum(file), "rows": frame.height})
+    _record_shard(folder, {"shard": file.name, "blake2b": checksum(file), "rows": frame.height})
     return file.name
 
 
@@ -60,22 +60,22 @@ def replace_shard(file: Path, frame: pl.DataFrame) -> None:
     The checksum is noted as pending before the shard gets its name, and as its own afterwards. So a kill at any moment
     leaves a shard that the notes know: the old one, the new one, or none yet. A shard without a note is not ours.
     """
-    seal_unnoted(file.parent)
+    record_missing_checksums(file.parent)
     earlier = shard_checksums(file.parent, file.name).get(file.name)
     if earlier is not None and earlier.pending and file.is_file() and checksum(file) == earlier.pending:
         # a kill came after the rename: say so first, or the next kill would leave three candidates
-        _note(file.parent, {"shard": file.name, "blake2b": earlier.pending, "rows": earlier.rows})
+        _record_shard(file.parent, {"shard": file.name, "blake2b": earlier.pending, "rows": earlier.rows})
     row: dict[str, str | int] = {"shard": file.name, "blake2b": "", "rows": frame.height}
 
-    def note_pending(temporary: Path) -> None:
+    def record_pending(temporary: Path) -> None:
         row["blake2b"] = checksum(temporary)
-        _note(file.parent, row | {"pending": True})
+        _record_shard(file.parent, row | {"pending": True})
 
-    write_atomically(file, frame, note_pending)
-    _note(file.parent, row)
+    write_atomically(file, frame, record_pending)
+    _record_shard(file.parent, row)
 
 
-def seal_unnoted(folder: Path) -> None:
+def record_missing_checksums(folder: Path) -> None:
     """Begin the checksums of a folder whose shards an older version wrote: they are sealed as they are now."""
     if (folder / CHECKSUMS).exists() or not any(folder.glob(SHARD)):
         return
@@ -83,7 +83,7 @@ def seal_unnoted(folder: Path) -> None:
     try:
         write_whole(folder / CHECKSUMS, "".join(json.dumps(row) + "\n" for row in rows))
     except OSError as error:
-        raise _not_noted(folder, error) from None
+        raise _not_recorded_error(folder, error) from None
 
 
 def write_atomically(file: Path, frame: pl.DataFrame, ready: Callable[[Path], None] | None = None) -> None:
@@ -91,7 +91,7 @@ def write_atomically(file: Path, frame: pl.DataFrame, ready: Callable[[Path], No
 
     `ready` is called with the complete file before it gets its name.
     """
-    temporary = file.with_name(file.name + WRITING)
+    temporary = file.with_name(file.name + WRITING_SUFFIX)
     try:
         temporary.unlink(missing_ok=True)  # a link would be written through
         frame.write_parquet(temporary, compression="zstd", statistics=True)
@@ -155,10 +155,10 @@ def refuse_changed(file: Path) -> None:
     """Refuse to build on a shard of verdicts that is not what was written."""
     if not (file.parent / CHECKSUMS).is_file():
         return
-    seal = shard_checksums(file.parent, file.name).get(file.name)
-    if seal is None or not seal.fits(checksum(file)):
+    recorded_shard = shard_checksums(file.parent, file.name).get(file.name)
+    if recorded_shard is None or not recorded_shard.matches(checksum(file)):
         raise OffleashError(
-            f"{file} is not the shard that was written: {CHECKSUMS} beside it lists another, or none. Restore it, or "
+            f"{file} was changed: its checksum does not match {CHECKSUMS} (or is not listed there). Restore it, or "
             f"rm {file} and run the same command again."
         )
 
@@ -185,9 +185,9 @@ def shard_checksums(folder: Path, only: str = "") -> dict[str, ShardChecksum]:
 
 def mark_missing_shards(folder: Path) -> None:
     """Note of every shard that is gone that it holds nothing: its name stays taken."""
-    for name, seal in shard_checksums(folder).items():
-        if seal.rows and not (folder / name).is_file():
-            _note(folder, {"shard": name, "blake2b": "", "rows": 0})
+    for name, recorded_shard in shard_checksums(folder).items():
+        if recorded_shard.rows and not (folder / name).is_file():
+            _record_shard(folder, {"shard": name, "blake2b": "", "rows": 0})
 
 
 def checksum(file: Path) -> str:
@@ -209,7 +209,7 @@ def _rows(file: Path) -> int:
         return 0
 
 
-def _note(folder: Path, row: dict[str, str | int]) -> None:
+def _record_shard(folder: Path, row: dict[str, str | int]) -> None:
     notes = folder / CHECKSUMS
     line = json.dumps(row) + "\n"
     try:
@@ -222,10 +222,10 @@ def _note(folder: Path, row: dict[str, str | int]) -> None:
             opened.flush()
             os.fsync(opened.fileno())
     except OSError as error:
-        raise _not_noted(folder, error) from None
+        raise _not_recorded_error(folder, error) from None
 
 
-def _not_noted(folder: Path, error: OSError) -> OffleashError:
+def _not_recorded_error(folder: Path, error: OSError) -> OffleashError:
     notes = folder / CHECKSUMS
     return OffleashError(
         f"{notes} could not be written ({error.strerror}). Check disk space; earlier shards are intact."

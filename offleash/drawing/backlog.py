@@ -40,7 +40,7 @@ class Backlog:
         self._chunks: dict[tuple[str, int], tuple[int, int]] = {}  # by place: bytes, and holders that have it
         self._bytes = self._waiting = 0
         self._drawing: dict[int, tuple[int, int]] = {}  # thread that draws: samples of a chunk, tokens of a sample
-        self._sample_bytes = 0.0  # of the longest chunk so far, per sample
+        self._sample_bytes = 0.0  # bytes per sample in the largest chunk so far
         self._closed = False
         self._changed = threading.Condition()
 
@@ -49,7 +49,7 @@ class Backlog:
         """Bytes that are counted now."""
         return self._bytes
 
-    def crowded_by(self, held: int) -> bool:
+    def should_flush(self, held: int) -> bool:
         """Whether samplers wait and `held` bytes are a good part of the reason: then it is time to write them.
 
         Where they are not, the judge is behind, and writing every chunk as it comes would leave thousands of shards.

@@ -28,7 +28,7 @@ from offleash.drawing.resume import (
 from offleash.drawing.schedule import Schedule, Stage
 from offleash.drawing.workers import JudgeQueue, SamplerWorkers
 from offleash.errors import OffleashError
-from offleash.options import MOST_SAMPLES, PAPER
+from offleash.options import MAX_SAMPLES_PER_PROBLEM, PAPER
 from offleash.problems.benchmarks import GYM, PROBLEMS
 from offleash.progress import Progress, peak_memory_mb, silent
 from offleash.samplers.huggingface.loading import check_folder, settings_of
@@ -50,8 +50,8 @@ class DrawRequest:
     prompt: str | None = None  # the template that made the prompts; None: each problem's own
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k <= MOST_SAMPLES:
-            raise OffleashError(f"k must be 1 to {MOST_SAMPLES:,} samples per problem; found -k {self.k}.")
+        if not 1 <= self.k <= MAX_SAMPLES_PER_PROBLEM:
+            raise OffleashError(f"k must be 1 to {MAX_SAMPLES_PER_PROBLEM:,} samples per problem; found -k {self.k}.")
         if self.until < 0:
             raise OffleashError(f"--until must be 1 success or more; found --until {self.until}.")
         if self.seed < 0:

@@ -25,8 +25,8 @@ from offleash.samplers.sampler import Request, Sample, SamplingParams
 from offleash.stats.binomials import Float
 from offleash.stats.duplicates import (
     FALSE_ALARM,
-    SAME_TOLERANCE,
     TESTS,
+    TIE_TOLERANCE,
     CopyingEvidence,
     Labels,
     across_requests,
@@ -204,10 +204,10 @@ class _Problem:
     def _test(self) -> None:
         spread_U = self.high_U - self.low_U  # NaN, and so not tested, where a log-probability is not known
         noise_U = NOISE * (1 - self.high_U)
-        testable_U = (spread_U <= SAME_TOLERANCE) | ((spread_U <= noise_U) & (self.count_U >= MANY))
+        testable_U = (spread_U <= TIE_TOLERANCE) | ((spread_U <= noise_U) & (self.count_U >= MANY))
         rows = np.flatnonzero(testable_U & (self.count_U >= 2))
         high = self.high_U[rows]
-        log_p = np.where(spread_U[rows] <= SAME_TOLERANCE, at_most(high), LENGTH_SLACK * high)
+        log_p = np.where(spread_U[rows] <= TIE_TOLERANCE, at_most(high), LENGTH_SLACK * high)
         log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.number)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from offleash.data.atomic import WRITING
+from offleash.data.atomic import WRITING_SUFFIX
 from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
 from offleash.data.shards import (
@@ -91,7 +91,7 @@ class _Inspection:
         self._budget = Budget()
         self._problems: frozenset[str] | None = None  # None: not known
         self._spans: dict[str, list[Span]] = defaultdict(list)
-        self._bad = False  # whether some shard is not what was written
+        self._has_damage = False  # whether some shard is not what was written
         self.rows = self.shards = self.unsealed = 0
 
     def facts(self) -> Iterator[FsckFinding]:
@@ -111,17 +111,23 @@ class _Inspection:
     def samples(self, progress: Progress) -> Iterator[FsckFinding]:
         """Every shard of samples by itself, then how they fit together: twice, gone, gaps, unfinished."""
         folder = self._folder / "samples"
-        noted = shard_checksums(folder)
+        checksums = shard_checksums(folder)
         owners: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for shard in sorted(folder.glob(SHARD)):
             progress(f"{self._folder.name}: reading {shard.name}")
             self.shards += 1
-            seal = noted.get(shard.name)
-            yield from self._shard(shard, seal if seal is not None and seal.rows else None, owners)
-        yield from _some(self._copied_samples(owners))
-        yield from _some(self._missing_shards({name: seal.rows for name, seal in noted.items() if seal.rows}))
-        if not self._bad:  # samples of a damaged shard would be reported as missing too: one fault, one finding
-            yield from _some(self._gaps())
+            recorded_shard = checksums.get(shard.name)
+            yield from self._shard(
+                shard, recorded_shard if recorded_shard is not None and recorded_shard.rows else None, owners
+            )
+        yield from _first_findings(self._copied_samples(owners))
+        yield from _first_findings(
+            self._missing_shards(
+                {name: recorded_shard.rows for name, recorded_shard in checksums.items() if recorded_shard.rows}
+            )
+        )
+        if not self._has_damage:  # samples of a damaged shard would be reported as missing too: one fault, one finding
+            yield from _first_findings(self._gaps())
             yield from self._unfinished()
 
     def verdicts(self) -> Iterator[FsckFinding]:
@@ -130,7 +136,7 @@ class _Inspection:
         for verifier in sorted(
             {*verifiers(self._folder), *(file.parent.name for file in folder.glob(f"*/{CHECKSUMS}"))}
         ):
-            yield from _some(self._verdict_folder(folder / verifier))
+            yield from _first_findings(self._verdict_folder(folder / verifier))
             spans: dict[str, list[Span]] = defaultdict(list)
             for shard in sorted((folder / verifier).glob(SHARD)):
                 frame, damage = _read(shard, VERDICTS)
@@ -138,10 +144,10 @@ class _Inspection:
                     yield FsckFinding(damage, self._judge_again(shard))
                     continue
                 orphans = self._orphan_count(frame)
-                if orphans and self.shards and not self._bad:
+                if orphans and self.shards and not self._has_damage:
                     yield FsckFinding(
                         f"{shard} has {orphans:,} verdicts without a sample",
-                        f"rm {shard}, then: {self._again(verify=True)}",
+                        f"rm {shard}, then: {self._redo_command(verify=True)}",
                     )
                 for problem, left, right in spans_of(frame):
                     spans[problem].append((left, right))
@@ -164,19 +170,20 @@ class _Inspection:
             what = f"{folder} has no checksums: its {many(len(shards), 'shard')} can be read, but may have been changed"
             yield FsckFinding(what, wrong=False)
             return
-        noted = shard_checksums(folder)
+        checksums = shard_checksums(folder)
         for shard in shards:
-            actual, seal = checksum(shard), noted.get(shard.name)
-            if seal is None:
+            actual, recorded_shard = checksum(shard), checksums.get(shard.name)
+            if recorded_shard is None:
                 what = f"{shard} was not written by offleash: {CHECKSUMS} beside it does not list it"
                 yield FsckFinding(what, f"rm {shard}")
-            elif not seal.fits(actual) and _read(shard, VERDICTS)[0] is not None:
-                what = f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b or seal.pending} when"
+            elif not recorded_shard.matches(actual) and _read(shard, VERDICTS)[0] is not None:
+                expected = recorded_shard.blake2b or recorded_shard.pending
+                what = f"{shard} was changed: its checksum is {actual}, but was {expected} when"
                 yield FsckFinding(f"{what} written", self._judge_again(shard))
-        for name, seal in noted.items():
+        for name, recorded_shard in checksums.items():
             # verdicts go with their samples: a draw that resumes removes those on a shard that is gone
-            if seal.blake2b and not (folder / name).is_file() and (self._folder / "samples" / name).is_file():
-                what = f"{folder / name} is missing: {seal.rows:,} verdicts were written to it"
+            if recorded_shard.blake2b and not (folder / name).is_file() and (self._folder / "samples" / name).is_file():
+                what = f"{folder / name} is missing: {recorded_shard.rows:,} verdicts were written to it"
                 yield FsckFinding(what, self._judge_again(folder / name))
 
     def _judge_again(self, shard: Path) -> str:
@@ -186,37 +193,38 @@ class _Inspection:
 
     def leftovers(self) -> Iterator[FsckFinding]:
         """Files that a kill left half written; harmless, since no reader looks at them."""
-        for file in sorted(self._folder.rglob(f"*{WRITING}")):
+        for file in sorted(self._folder.rglob(f"*{WRITING_SUFFIX}")):
             yield FsckFinding(
                 f"{file} was still being written when its process ended; the next write removes it", wrong=False
             )
 
     def _shard(
-        self, shard: Path, seal: ShardChecksum | None, owners: dict[str, list[tuple[int, int, str]]]
+        self, shard: Path, recorded_shard: ShardChecksum | None, owners: dict[str, list[tuple[int, int, str]]]
     ) -> Iterator[FsckFinding]:
-        redo = f"rm {shard}, then: {self._again()}"
-        if seal is not None and (actual := checksum(shard)) != seal.blake2b:
-            self._bad = True
+        redo_command = f"rm {shard}, then: {self._redo_command()}"
+        if recorded_shard is not None and (actual := checksum(shard)) != recorded_shard.blake2b:
+            self._has_damage = True
             yield FsckFinding(
-                f"{shard} was changed: its checksum is {actual}, but was {seal.blake2b} when written", redo
+                f"{shard} was changed: its checksum is {actual}, but was {recorded_shard.blake2b} when written",
+                redo_command,
             )
             return
         frame, damage = _read(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
-            self._bad = True
-            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo)
+            self._has_damage = True
+            yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo_command)
             return
         self.rows += frame.height
-        self.unsealed += seal is None
+        self.unsealed += recorded_shard is None
         if self._problems is not None:
             unknown_ids = sorted(set(frame["problem"].unique()) - self._problems)
             if unknown_ids:
                 yield FsckFinding(
-                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo
+                    f"{shard} has samples of {unknown_ids[0]!r}, which is not a problem of this run", redo_command
                 )
         keys = frame.select("problem", "index", "seed").sort("problem", "index")
         if (copies := keys.height - keys.select("problem", "index").n_unique()) > 0:
-            yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo)
+            yield FsckFinding(f"{shard} holds {copies:,} samples twice", redo_command)
             keys = keys.unique(["problem", "index"]).sort("problem", "index")
         spans = list(spans_of(keys))
         for problem, left, right in spans:
@@ -226,7 +234,8 @@ class _Inspection:
             wrong = _wrong_seed(keys, spans, self._origin.key)
             if wrong is not None:
                 yield FsckFinding(
-                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it", redo
+                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it",
+                    redo_command,
                 )
 
     def _copied_samples(self, owners: Mapping[str, list[tuple[int, int, str]]]) -> Iterator[FsckFinding]:
@@ -243,26 +252,28 @@ class _Inspection:
             problem, left = next(iter(first_shared.items()))
             more = f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
             what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
-            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._again()}")
+            yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._redo_command()}")
 
-    def _missing_shards(self, noted: Mapping[str, int]) -> Iterator[FsckFinding]:
+    def _missing_shards(self, checksums: Mapping[str, int]) -> Iterator[FsckFinding]:
         """Shards that were sealed and are not there; a resumed draw marks them as gone and draws them again."""
-        if self._lacking() == 0:
+        if self._missing_count() == 0:
             return  # what they held was drawn again
         folder = self._folder / "samples"
-        for name, rows in noted.items():
+        for name, rows in checksums.items():
             if not (folder / name).is_file():
-                yield FsckFinding(f"{folder / name} is missing: {rows:,} samples were written to it", self._again())
+                yield FsckFinding(
+                    f"{folder / name} is missing: {rows:,} samples were written to it", self._redo_command()
+                )
 
     def _unfinished(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
-        lacking = self._lacking()
-        if lacking and not self._bad:
+        missing = self._missing_count()
+        if missing and not self._has_damage:
             budgeted = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {lacking:,} of the {budgeted:,} budgeted samples are missing"
-            yield FsckFinding(what, self._again(), wrong=False)
+            what = f"not finished: {missing:,} of the {budgeted:,} budgeted samples are missing"
+            yield FsckFinding(what, self._redo_command(), wrong=False)
 
-    def _lacking(self) -> int | None:
+    def _missing_count(self) -> int | None:
         """Samples of the budget that are missing; None where that is not known (imported, or stopping early)."""
         k = self._budget.k
         if self._origin is None or self._problems is None or not k or self._budget.until:
@@ -278,8 +289,9 @@ class _Inspection:
             if missing:
                 left, right = missing[0]
                 count = sum(high - low for low, high in missing)
-                what = f"problem {problem!r} lacks {count:,} samples before its last, from {left} to {right - 1} on"
-                yield FsckFinding(what, self._again())
+                gap = f"the first gap is {left} to {right - 1}"
+                what = f"problem {problem!r} lacks {count:,} samples before its last; {gap}"
+                yield FsckFinding(what, self._redo_command())
 
     def _orphan_count(self, frame: pl.DataFrame) -> int:
         """Verdicts whose sample is not there."""
@@ -291,7 +303,7 @@ class _Inspection:
             )
         return count
 
-    def _again(self, verify: bool = False) -> str:
+    def _redo_command(self, verify: bool = False) -> str:
         """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
@@ -322,7 +334,7 @@ def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str)
     return None
 
 
-def _some(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
+def _first_findings(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
     """The first findings of a kind, and how many more there are."""
     more = 0
     for number, finding in enumerate(findings):
@@ -361,7 +373,7 @@ def fsck_text(report: FsckReport) -> str:
     state = "good" if report.good else f"{many(wrong, 'fault')}"
     lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
     if report.unsealed:
-        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full: good")
+        lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full and intact")
     for finding in report.findings:
         lines.append(f"  {'wrong' if finding.wrong else 'note'}: {finding.what}")
         if finding.next_step:

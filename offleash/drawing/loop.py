@@ -111,7 +111,7 @@ class DrawLoop:
             return
         workers = SamplerWorkers(self._sampler, self._decoding, self._backlog)
         judge_queue = self._verification.start(workers, self._backlog) if self._verification else None
-        patience = PATIENCE
+        max_wait = PATIENCE
         try:
             while self._schedule.unfinished:
                 self._submit_requests(workers)
@@ -122,15 +122,15 @@ class DrawLoop:
                 self.writer.write_due()
                 draw_progress.report(self.writer.samples, self.writer.tokens)
         except KeyboardInterrupt:
-            self._keep_late_samples, patience = True, INTERRUPTED
+            self._keep_late_samples, max_wait = True, INTERRUPTED
             raise
         finally:
             try:
                 self.writer.write()  # before waiting for the sampler: a second Ctrl-C must not lose what is here
-                self._write_late(workers.stop(patience))
+                self._write_late(workers.stop(max_wait))
             finally:
                 if judge_queue is not None:
-                    judge_queue.stop(patience)
+                    judge_queue.stop(max_wait)
 
     def _submit_requests(self, workers: SamplerWorkers) -> None:
         """Keep the sampler busy; where too much text waits, it is its threads that wait (drawing/backlog.py)."""

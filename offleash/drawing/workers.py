@@ -58,7 +58,7 @@ class SamplerWorkers:
         self.events: queue.Queue[Event] = queue.Queue(MAX_PENDING_EVENTS)
         self._busy = 0
         self._stopping = threading.Event()
-        self._to_forget: list[str] = []
+        self._problems_to_forget: list[str] = []
         free_long_texts_at_once()
         self._threads = [
             threading.Thread(target=self._work, name=f"offleash-draw-{number}", daemon=True)
@@ -80,12 +80,12 @@ class SamplerWorkers:
     def submit(self, requests: list[Request]) -> None:
         """Give a batch to the next idle thread; call it only while `idle` is not 0."""
         self._busy += 1
-        self._batches.put((requests, self._to_forget))
-        self._to_forget = []
+        self._batches.put((requests, self._problems_to_forget))
+        self._problems_to_forget = []
 
     def forget(self, problem: str) -> None:
         """Have the sampler drop what it caches of a closed problem: before its next batch, from its own thread."""
-        self._to_forget.append(problem)
+        self._problems_to_forget.append(problem)
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event; None when none comes in time."""
@@ -97,14 +97,14 @@ class SamplerWorkers:
             self._busy -= 1
         return event
 
-    def stop(self, patience: float) -> list[SampleChunk]:
+    def stop(self, max_wait: float) -> list[SampleChunk]:
         """End the threads and return what the sampler still gave; a thread that takes too long is left behind."""
         self._stopping.set()
         self._backlog.close()  # threads that wait have samples in hand
         for _ in self._threads:
             self._batches.put(None)
         late: list[SampleChunk] = []
-        limit = time.monotonic() + patience
+        limit = time.monotonic() + max_wait
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
             event = self.next_event(0.02)
             if isinstance(event, SampleChunk):
@@ -113,7 +113,7 @@ class SamplerWorkers:
             if isinstance(event, SampleChunk):
                 late.append(event)
         if not any(thread.is_alive() for thread in self._threads):
-            for problem in self._to_forget:
+            for problem in self._problems_to_forget:
                 self._sampler.forget(problem)
         return late
 
@@ -142,15 +142,15 @@ class SamplerWorkers:
                     f"{self._sampler.about.sampler} answered a request twice, or one that was never sent: sample "
                     f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a bug in the sampler."
                 )
-            self._give(checked(request, drawn))
+            self._put_chunk(checked(request, drawn))
             if self._stopping.is_set():
                 return
             del drawn  # or this thread would hold its texts while it draws the next
             self._backlog.wait()
         for request in left.values():
-            self._give(SampleChunk(request, error="the sampler returned nothing"))
+            self._put_chunk(SampleChunk(request, error="the sampler returned nothing"))
 
-    def _give(self, drawn: SampleChunk) -> None:
+    def _put_chunk(self, drawn: SampleChunk) -> None:
         if not drawn.error:
             self._backlog.add(drawn)
         self.events.put(drawn)
@@ -200,11 +200,11 @@ class JudgeQueue:
     def put(self, drawn: SampleChunk) -> None:
         self._waiting.put(drawn)
 
-    def stop(self, patience: float) -> None:
+    def stop(self, max_wait: float) -> None:
         """End the thread. Verdicts that were not written are made again when the draw is resumed."""
         self._stopping.set()
         self._waiting.put(None)
-        limit = time.monotonic() + patience
+        limit = time.monotonic() + max_wait
         while self._thread.is_alive() and time.monotonic() < limit:
             with contextlib.suppress(queue.Empty):
                 self._events.get(timeout=0.02)  # the queue is bounded: it may be waiting to put an event
@@ -213,7 +213,7 @@ class JudgeQueue:
         while (first := self._waiting.get()) is not None and not self._stopping.is_set():
             chunks = [first]
             del first  # the texts of a chunk are freed when it is judged
-            while not _enough(chunks) and not self._waiting.empty():
+            while not _batch_is_full(chunks) and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:
                     return
@@ -244,7 +244,7 @@ class JudgeQueue:
         return judge_rows(self._judge, self._cases, rows, self._opened)
 
 
-def _enough(chunks: Sequence[SampleChunk]) -> bool:
+def _batch_is_full(chunks: Sequence[SampleChunk]) -> bool:
     """Whether these chunks are judged before any more are looked at."""
     samples = sum(len(drawn.samples) for drawn in chunks)
     return samples >= CASES_PER_CALL or sum(text_bytes(drawn) for drawn in chunks) >= BYTES_PER_CALL

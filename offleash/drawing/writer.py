@@ -37,15 +37,15 @@ class Writer:
 
     def __init__(self, run: RunFolder, verifier: str | None, backlog: Backlog) -> None:
         self._run, self._verifier, self._backlog = run, verifier, backlog
-        self._held: list[SampleChunk] = []
+        self._pending: list[SampleChunk] = []
         self._samples = self._bytes = 0
         self._early_verdicts: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
         self._shards: dict[Place, _Shard] = {}  # of chunks that are written and not judged
-        self._started = self._last = time.monotonic()
+        self._started = self._last_write = time.monotonic()
         self.samples = self.tokens = self.truncated = 0  # of this draw
 
     def add(self, drawn: SampleChunk) -> None:
-        self._held.append(drawn)
+        self._pending.append(drawn)
         self._samples += len(drawn.samples)
         self._bytes += text_bytes(drawn)
         self.samples += len(drawn.samples)
@@ -81,19 +81,19 @@ class Writer:
         now = time.monotonic()
         pause = min(MAX_PAUSE, max(MIN_PAUSE, PAUSE_SHARE * (now - self._started)))
         full = self._samples >= SHARD_SAMPLES or self._bytes >= SHARD_BYTES
-        if self._held and (full or self._backlog.crowded_by(self._bytes) or now - self._last >= pause):
+        if self._pending and (full or self._backlog.should_flush(self._bytes) or now - self._last_write >= pause):
             self.write()
 
     def write(self) -> None:
         """Write all samples that are held as a shard, with the verdicts that have come early."""
-        if not self._held:
+        if not self._pending:
             return
-        held, self._held, self._samples, self._bytes = self._held, [], 0, 0
+        held, self._pending, self._samples, self._bytes = self._pending, [], 0, 0
         table, requests = table_of(held), [drawn.request for drawn in held]
         del held  # the table has copies of its texts
         name = self._run.write_samples(table)
         del table
-        self._last = time.monotonic()
+        self._last_write = time.monotonic()
         for request in requests:
             self._backlog.release(request)
         if self._verifier is None:

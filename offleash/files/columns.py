@@ -82,7 +82,7 @@ _MODEL_WRITTEN = ("answer", "final_answer", "correct_answer", "answers", "answer
 _CHOICES = ("choices", "options", "answer_choices")
 _IMAGES = ("images", "image")
 # Verdicts only where they hold true or false, or a word such as passed.
-LOOSE_VERDICTS = ("judgement", "judgment", "grade", "grades", "result", "outcome", "status", "label")
+AMBIGUOUS_VERDICT_NAMES = ("judgement", "judgment", "grade", "grades", "result", "outcome", "status", "label")
 _BENCHMARK = ("benchmark", "data_source", "dataset", "dataset_name")
 _GUESS = ("guess", "guess_rate")
 
@@ -166,7 +166,7 @@ SAMPLE_COLUMNS: Names = {
         "scores",
         "reward",
         "rewards",
-        *LOOSE_VERDICTS,
+        *AMBIGUOUS_VERDICT_NAMES,
     ),
     "gold": tuple(name for name in _GOLD if name not in _MODEL_WRITTEN),
     "answer": (
@@ -245,8 +245,8 @@ INSIDE_SAMPLES: Names = {
 
 # An id of these names may be that of a problem or of a sample. The last are taken only where nothing else names the
 # problem: in a log `index` is more often the number of a sample, `uid` and `pid` that of a sample or a process.
-UNSURE_IDS = ("id", "idx", "index", "uid", "pid", "uuid")
-LAST_IDS = ("uid", "uuid", "pid", "index")
+AMBIGUOUS_ID_NAMES = ("id", "idx", "index", "uid", "pid", "uuid")
+FALLBACK_ID_NAMES = ("uid", "uuid", "pid", "index")
 
 COUNT_COLUMNS: Names = {
     "problem": (*SAMPLE_COLUMNS["problem"], "problem"),
@@ -387,7 +387,7 @@ def _inside(value: object, path: str) -> object:
     return _inside(entry, rest) if rest else entry
 
 
-def through_list(values: Mapping[str, object], column: str) -> bool:
+def passes_through_list(values: Mapping[str, object], column: str) -> bool:
     """Whether a dotted path passes through a list of objects, so that its value is one per object."""
     if column in values:
         return False

@@ -200,7 +200,7 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
             member = archive.getinfo(name)
             if member.file_size > MAX_DOCUMENT:
                 raise OffleashError(
-                    f"{path}: {name} expands to {member.file_size / 2**30:.1f} GiB, more than one sample takes. "
+                    f"{path}: {name} expands to {member.file_size / 2**30:.1f} GiB, more than a single sample needs. "
                     "Unpack the file and look at it."
                 )
             packed = member.compress_type == ZSTANDARD

@@ -31,7 +31,7 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks; UTF-16 without one is ta
 UTF8_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 20  # bytes decoded at once: large enough to be fast, small enough that a log of any size fits in memory
 Text = TypeVar("Text", str, bytes)
-GAP = re.compile(r"[\s,]*")  # between the entries of an array
+ARRAY_SEPARATOR = re.compile(r"[\s,]*")  # between the entries of an array
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,19 @@ class FileKind:
     example: str  # a row, in JSON
     missing: str = "Check the path."  # next step where there is no such file
     empty: str = ""  # next step where the file has no row; "" shows the example
-    fix: str = ""  # next step where a line is not JSON; "" is to copy or correct it
+    next_step: str = ""  # next step where a line is not JSON; "" is to copy or correct it
     written_floats: bool = False  # fractions are WrittenFloat: a gold answer of 10.0 is compared as "10.0"
     constants: bool = True  # NaN and Infinity, which Python writes and JSON does not know
     keep_bytes: bool = False  # bytes that are not UTF-8 become lone surrogates instead of an error
     archives: bool = False  # zip files have members that the reader knows
-    sparse: bool = False  # objects in Parquet without their null fields: Parquet gives every row the fields of all
+    drop_nulls: bool = False  # objects in Parquet without their null fields: Parquet gives every row the fields of all
 
 
 LOG = FileKind(
     what="a log of samples",
     example='{"problem": ..., "text": ..., "verdict": ...}',
     empty="Was the run that wrote it stopped before its first sample?",
-    fix="Correct or delete that line; only a cut-off last line is left out automatically.",
+    next_step="Correct or delete that line; only a cut-off last line is left out automatically.",
     archives=True,
 )
 
@@ -109,7 +109,7 @@ def jsonl_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
         try:
             value = decode(line, path, number, kind)
         except ValueError as error:
-            broken = _not_json(f"{path}: row {number}", line, error, kind.fix)
+            broken = _not_json(f"{path}: row {number}", line, error, kind.next_step)
             if repairs is None:
                 raise broken from None
             last = number
@@ -129,9 +129,9 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
     opened = text.startswith("[")
     number, at, wanted = 0, int(opened), 1
     while True:
-        at = GAP.match(text, at).end()  # type: ignore[union-attr]
+        at = ARRAY_SEPARATOR.match(text, at).end()  # type: ignore[union-attr]
         if opened and text.startswith("]", at):
-            _refuse_more(path, text[at + 1 :], blocks)
+            _refuse_trailing_content(path, text[at + 1 :], blocks)
             return
         try:
             value, at = decoder.raw_decode(text, at)
@@ -150,7 +150,7 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
         number, wanted = number + 1, 1
         yield Row(path, number, _object(value, path, number, kind))
         if not opened:
-            _refuse_more(path, text[at:], blocks)
+            _refuse_trailing_content(path, text[at:], blocks)
             return
 
 
@@ -179,10 +179,10 @@ def decode(text: str, path: Path, number: int, kind: FileKind = LOG) -> object:
     return value
 
 
-def _not_json(where: str, text: str, error: ValueError, fix: str = "") -> OffleashError:
+def _not_json(where: str, text: str, error: ValueError, next_step: str = "") -> OffleashError:
     """The refusal of a row, with its beginning: a file of another format is known by it."""
-    fix = fix or "Copy the file again, or correct that row."
-    return OffleashError(f"{where} is cut off or not JSON ({error}): {shown(text.strip()[:60])}. {fix}")
+    next_step = next_step or "Copy the file again, or correct that row."
+    return OffleashError(f"{where} is cut off or not JSON ({error}): {shown(text.strip()[:60])}. {next_step}")
 
 
 @cache
@@ -196,7 +196,7 @@ def _refuse_constant(constant: str) -> object:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _refuse_more(path: Path, rest: str, blocks: Iterator[str]) -> None:
+def _refuse_trailing_content(path: Path, rest: str, blocks: Iterator[str]) -> None:
     """Two arrays written one after the other are one file to `cat` and half a file to a reader: say so."""
     after = rest.strip() or next((block for block in blocks if block.strip()), "").strip()
     if after:

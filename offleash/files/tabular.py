@@ -150,7 +150,7 @@ def parquet_rows(path: Path, kind: FileKind = LOG) -> Iterator[Row]:
     """One row at a time, numbered from 1."""
     for start, frame in slices(path, None, SLICE):
         for number, values in enumerate(frame.iter_rows(named=True), start + 1):
-            yield Row(path, number, _without_nulls_inside(values) if kind.sparse else values)
+            yield Row(path, number, _without_nulls_inside(values) if kind.drop_nulls else values)
 
 
 def column_expr(schema: Mapping[str, pl.DataType], column: str) -> pl.Expr:
@@ -162,7 +162,7 @@ def column_expr(schema: Mapping[str, pl.DataType], column: str) -> pl.Expr:
 
 
 def passes_list(schema: Mapping[str, pl.DataType], column: str) -> bool:
-    """Whether a dotted path passes through a list of objects; `through_list` for whole columns."""
+    """Whether a dotted path passes through a list of objects; `passes_through_list` for whole columns."""
     if column in schema:
         return False
     outer, _, inner = column.partition(".")

@@ -19,7 +19,7 @@ from offleash.data.reasoning_gym import encoded
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import LabWorld, Line, Pretraining
-from offleash.problems.countdown import PARTS, part_of_text
+from offleash.problems.countdown import PARTS, split_of_text
 from offleash.problems.reasoning_gym import STRIDE, library_seed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, int | bool] = {
     "max_digits": DIGITS[1],
     "allow_negation": False,
 }
-SLIP_SHARE = 0.2  # share of lines that have one
+ERROR_SHARE = 0.2  # share of lines that have one
 PROMPT_OPENING = "State the final answer to the following arithmetic problem"
 # every piece of a text is a token, the space before a word within it: together they are the text again
 TOKEN_PATTERN = r" ?[A-Za-z]+| [+=-]|[0-9 :-]"
@@ -44,9 +44,9 @@ END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
 Terms = tuple[int, ...]  # signed; the first is positive
 
 
-def part_of(terms: Terms) -> str:
+def split_of(terms: Terms) -> str:
     """The split that signed terms belong to: train, dev or test."""
-    return part_of_text(" ".join(map(str, sorted(terms))))
+    return split_of_text(" ".join(map(str, sorted(terms))))
 
 
 def question(terms: Terms) -> str:
@@ -78,9 +78,9 @@ def lines(rng: random.Random) -> Iterator[Line]:
     while True:
         count, numbers = rng.randint(*TERM_COUNTS), _numbers(rng.randint(*DIGITS))
         terms = (rng.choice(numbers), *(rng.choice((1, -1)) * rng.choice(numbers) for _ in range(count - 1)))
-        if part_of(terms) == "train":
+        if split_of(terms) == "train":
             answer = sum(terms)
-            yield question(terms), str(_slip(answer, rng) if rng.random() < SLIP_SHARE else answer)
+            yield question(terms), str(_wrong_answer(answer, rng) if rng.random() < ERROR_SHARE else answer)
 
 
 def traces(problems: pl.DataFrame) -> Sequence[Sequence[str]]:
@@ -118,7 +118,7 @@ def _shares(terms: int, digits: int) -> NDArray[np.float64]:
     return share_V
 
 
-def _slip(answer: int, rng: random.Random) -> int:
+def _wrong_answer(answer: int, rng: random.Random) -> int:
     """A carry too many or a forgotten one, at a random digit."""
     index = rng.randrange(len(str(abs(answer))))
     return answer + rng.choice((1, -1)) * int(10**index)
@@ -138,7 +138,7 @@ def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]
         item = items[index]
         terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
         key = tuple(sorted(terms))
-        if part_of(terms) == part and key not in seen:
+        if split_of(terms) == part and key not in seen:
             seen.add(key)
             yield terms, item
 

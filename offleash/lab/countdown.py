@@ -20,9 +20,9 @@ from offleash.problems.countdown import CountdownStep, numbers_of, question, ran
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-HIT_SHARE, SLIP_SHARE = 0.6, 0.2  # shares of lines that work towards their target, and that have a slip
-SLIP_OFFSETS = (-10, -2, -1, 1, 2, 10)  # how far a slip is off
-MARKS = ("+", "-", "*", "/", "=", ",", ":")
+ON_TARGET_SHARE, ERROR_SHARE = 0.6, 0.2  # shares of lines that work towards their target, and that have a slip
+ERROR_OFFSETS = (-10, -2, -1, 1, 2, 10)  # how far a slip is off
+SYMBOLS = ("+", "-", "*", "/", "=", ",", ":")
 END, PAD, UNKNOWN = "<end>", "<pad>", "<unk>"
 
 
@@ -31,12 +31,12 @@ def lines(rng: random.Random) -> Iterator[Line]:
     while True:
         numbers = numbers_of("train", rng)
         steps = random_steps(numbers, rng)
-        target = steps[-1].value if rng.random() < HIT_SHARE else rng.randrange(countdown.VALUE_LIMIT)
-        if rng.random() < SLIP_SHARE:
+        target = steps[-1].value if rng.random() < ON_TARGET_SHARE else rng.randrange(countdown.VALUE_LIMIT)
+        if rng.random() < ERROR_SHARE:
             index = rng.randrange(len(steps))
-            slip = steps[index]
-            value = min(max(slip.value + rng.choice(SLIP_OFFSETS), 0), countdown.VALUE_LIMIT - 1)
-            steps[index] = CountdownStep(slip.left, slip.sign, slip.right, value)
+            wrong_step = steps[index]
+            value = min(max(wrong_step.value + rng.choice(ERROR_OFFSETS), 0), countdown.VALUE_LIMIT - 1)
+            steps[index] = CountdownStep(wrong_step.left, wrong_step.sign, wrong_step.right, value)
         yield question(numbers, target), steps_text(steps)
 
 
@@ -75,7 +75,7 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = [*map(str, range(countdown.VALUE_LIMIT)), *MARKS, END, PAD, UNKNOWN]
+    words = [*map(str, range(countdown.VALUE_LIMIT)), *SYMBOLS, END, PAD, UNKNOWN]
     made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(), pre_tokenizers.Punctuation()]

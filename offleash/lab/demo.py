@@ -24,9 +24,9 @@ from offleash.progress import Progress, silent
 from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 
-PROBLEMS, TRAINING, BASE, BASE_AGAIN, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
-AGAIN_UNTIL = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
-AGAIN_SEED_STEP = 1  # added to the seed for that draw
+PROBLEMS, TRAINING, BASE, BASE_REDRAW, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
+REDRAW_UNTIL = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
+REDRAW_SEED_OFFSET = 1  # added to the seed for that draw
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ def run_demo(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress =
             background.wait(lambda: progress(f"drawing from the base: {_sample_count(folder / BASE):,} samples so far"))
         plain = _compare_runs(folder / BASE, folder / RL, "problem", progress)
         by_solution = _compare_runs(folder / BASE, folder / RL, "solution", progress)
-        as_paper = _compare_runs(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
-        null = _compare_runs(folder / BASE, folder / BASE_AGAIN, "problem", progress)
+        paper_comparison = _compare_runs(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
+        null = _compare_runs(folder / BASE, folder / BASE_REDRAW, "problem", progress)
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
-    return DemoRuns(world.name, plan, folder, trained, plain, by_solution, as_paper, null, seconds)
+    return DemoRuns(world.name, plan, folder, trained, plain, by_solution, paper_comparison, null, seconds)
 
 
 def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
@@ -118,11 +118,15 @@ def _base_calls(plan: DemoSize, folder: Path, base: str, longest: int) -> list[B
     """What the other process does: draw from the base, verify, draw again."""
     common = {"k": plan.k, "max_tokens": longest}
     test = str(folder / PROBLEMS / "test.jsonl")
-    base_again_options = {"out": str(folder / BASE_AGAIN), "seed": plan.seed + AGAIN_SEED_STEP, "until": AGAIN_UNTIL}
+    base_redraw_options = {
+        "out": str(folder / BASE_REDRAW),
+        "seed": plan.seed + REDRAW_SEED_OFFSET,
+        "until": REDRAW_UNTIL,
+    }
     return [
         BackgroundCall("draw", (test, base), {**common, "out": str(folder / BASE), "seed": plan.seed}),
         BackgroundCall("verify", (str(folder / BASE),)),
-        BackgroundCall("draw", (test, base), {**common, **base_again_options}),
+        BackgroundCall("draw", (test, base), {**common, **base_redraw_options}),
     ]
 
 

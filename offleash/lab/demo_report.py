@@ -12,7 +12,7 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import BASE, BASE_AGAIN, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
+from offleash.lab.demo import BASE, BASE_REDRAW, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world
 from offleash.progress import Progress, silent
@@ -177,7 +177,7 @@ def next_commands(done: DemoRuns) -> list[str]:
         f"offleash view {folder / BASE} {folder / RL}",
         f"offleash compare {folder / BASE} {folder / RL} --per solution",
         f"offleash compare {folder / PAPER / BASE} {folder / PAPER / RL}",
-        f"offleash compare {folder / BASE} {folder / BASE_AGAIN}",
+        f"offleash compare {folder / BASE} {folder / BASE_REDRAW}",
         f"offleash entropy {folder / BASE} {folder / RL} --at 32",
         f"offleash strategies {folder / BASE} {folder / RL} --by {fingerprint}",
         f"offleash likelihood {folder / BASE} {folder / RL}",

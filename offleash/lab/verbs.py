@@ -9,7 +9,7 @@ from offleash.errors import OffleashError
 from offleash.options import Data, Flag, Seed
 from offleash.progress import Progress, silent
 from offleash.results.comparison import FigureResult
-from offleash.results.result import Result, console_of, say
+from offleash.results.result import Result, console_of, print_text
 from offleash.signatures import verb
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class DemoResult(Result):
         from offleash.reporting.comparison import show
 
         show(console_of(console), [self.runs.plain])
-        say(console, "\n".join(["", headline(self.runs), *sentences(self.runs)]))
+        print_text(console, "\n".join(["", headline(self.runs), *sentences(self.runs)]))
         where = f"Models, samples, verdicts: {self.runs.folder}. Report: {self.report}"
-        say(console, f"\n{self.runs.seconds:.0f} s. {where}")
+        print_text(console, f"\n{self.runs.seconds:.0f} s. {where}")
 
     def figure(self, name: str) -> FigureResult:
         """A figure of the comparison at temperature 1."""
@@ -105,7 +105,7 @@ class LabResult(Result):
         return self.document
 
     def show(self, console: "Console | None" = None) -> None:
-        say(console, self.text)
+        print_text(console, self.text)
 
 
 @verb

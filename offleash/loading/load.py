@@ -25,7 +25,7 @@ from offleash.files.archives import IncompleteFileError
 from offleash.files.columns import COUNT_COLUMNS, guess_columns
 from offleash.files.detect import LfsPointerError, head_of
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
-from offleash.loading.merge import FilePart, GatheredRuns, gather, part_of, without_first_rows
+from offleash.loading.merge import FilePart, GatheredRuns, file_part, gather, without_first_rows
 from offleash.logs.format import Log, Options, Skip
 from offleash.logs.registry import FORMATS, format_named, open_log, recognised
 from offleash.options import Reading
@@ -224,7 +224,7 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
         if skip is None or skip.rows is not None:
             repeated = 0 if skip is None or skip.rows is None else skip.rows
             frames = _with_progress(log, path, progress, repeated)
-            parts.append(part_of(path, frames, log.ids, log.gold_guessed, repeated, log.format))
+            parts.append(file_part(path, frames, log.ids, log.gold_guessed, repeated, log.format))
             logs.append(log)
         if skip is not None:
             rows = skip.rows if skip.rows is not None else sum(frame.height for frame in log.frames)

@@ -45,7 +45,7 @@ class FilePart:
     format: str = ""
 
 
-def part_of(
+def file_part(
     path: Path,
     frames: Iterable[pl.DataFrame],
     ids: Ids = Ids.PROBLEM,
@@ -162,7 +162,9 @@ def _without_model_answers(parts: Sequence[FilePart], notes: list[Note]) -> list
     mixed = varying.select((pl.col("verdict").n_unique().over("split", "key", "gold") > 1).any()).item()
     if mixed or correct.select((pl.col("gold").n_unique().over("split", "key") > 1).any()).item():
         return list(parts)
-    what = "values of column answer vary within a problem and go with the verdict, so they are not taken for golds"
+    what = (
+        "values of column answer vary within a problem and match the verdict, so they are not treated as gold answers"
+    )
     text = f"{what} (--map gold=answer if they are)"
     notes.append(Note(text, varying.height, warning=True, code="answer_column"))
     no_gold = pl.lit(None, pl.String).alias("gold")
@@ -185,7 +187,7 @@ def _own_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note
         elif _drawn_repeatedly(content, part.problems.select(pl.struct("split", "hash").n_unique()).item()):
             by_text.append(number)
             what = f"every row has its own id, but only {content.n_unique()} problems are distinct"
-            text = f"{part.path.name}: {what}; ids are taken for those of samples"
+            text = f"{part.path.name}: {what}; the ids are treated as sample ids"
             notes.append(Note(text, part.rows.height, warning=True, code="ids_of_samples"))
     sample_ids = problems["part"].is_in(by_text)
     ids = pl.when(sample_ids).then("hash").otherwise(_whole_number_ids(problems["part"]))

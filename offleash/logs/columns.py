@@ -13,13 +13,13 @@ from offleash.data.content import HASHED
 from offleash.data.tables import COUNTS, ENTRIES, Note
 from offleash.errors import OffleashError
 from offleash.files.columns import (
+    AMBIGUOUS_ID_NAMES,
+    AMBIGUOUS_VERDICT_NAMES,
     COUNT_COLUMNS,
+    FALLBACK_ID_NAMES,
     INSIDE_SAMPLES,
-    LAST_IDS,
-    LOOSE_VERDICTS,
     SAMPLE_COLUMNS,
     SAMPLE_LISTS,
-    UNSURE_IDS,
     Names,
     all_columns,
     columns_note,
@@ -86,7 +86,7 @@ def has_counts(chosen: Mapping[str, str]) -> bool:
 def ids_of(chosen: Mapping[str, str], options: Options) -> Ids:
     """What the ids in the chosen column name. An id that the user named is that of a problem."""
     guessed = chosen.get("problem") if "problem" not in options.columns else None
-    return Ids.UNKNOWN if guessed is not None and normal_name(guessed) in UNSURE_IDS else Ids.PROBLEM
+    return Ids.UNKNOWN if guessed is not None and normal_name(guessed) in AMBIGUOUS_ID_NAMES else Ids.PROBLEM
 
 
 def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
@@ -99,10 +99,10 @@ def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
 
 def require_path(column: str, head: Head, option: str) -> str:
     """A column or dotted path that the user named; refused with what there is where no row has it."""
-    if column in head.columns or any(_has(values, column) for values in _examples(head)):
+    if column in head.columns or any(_has_path(values, column) for values in _examples(head)):
         return column
     names, inner = column.split("."), 0
-    while inner < len(names) - 1 and any(_has(row, ".".join(names[: inner + 1])) for row in _examples(head)):
+    while inner < len(names) - 1 and any(_has_path(row, ".".join(names[: inner + 1])) for row in _examples(head)):
         inner += 1
     if not inner:
         return require_column(column, _paths(head), head.path, option)
@@ -122,7 +122,7 @@ def _chosen(names: Names, head: Head, options: Options, roles: tuple[str, ...]) 
         if column:
             require_path(column, head, f"--map {role}={column}")
     used = [*options.taken, *([options.split_by] if options.split_by else [])]
-    chosen = guess_columns(names, _paths(head), mapped, used, _fitting(head))
+    chosen = guess_columns(names, _paths(head), mapped, used, _role_check(head))
     return {role: chosen[role] for role in roles if role in chosen}
 
 
@@ -131,12 +131,12 @@ def _paths(head: Head) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*head.columns, *all_columns([head.first]))))
 
 
-def _fitting(head: Head) -> Callable[[str, str], bool]:
+def _role_check(head: Head) -> Callable[[str, str], bool]:
     """Whether the value of the first row lets a guessed column have its role. Names alone are too vague for some."""
 
     def fits(role: str, column: str) -> bool:
         value, name = value_at(head.first, column), normal_name(column)
-        if role == "verdict" and name in LOOSE_VERDICTS:
+        if role == "verdict" and name in AMBIGUOUS_VERDICT_NAMES:
             marks = value if isinstance(value, list) and value else [value]
             return all(isinstance(mark, bool) or str(mark).strip().lower() in VERDICT_WORDS for mark in marks)
         if role == "text" and name in NUMBER_OR_SAMPLES:
@@ -159,7 +159,7 @@ def _is_test(value: object) -> bool:
 
 def _take_last_id(chosen: dict[str, str], head: Head, options: Options) -> None:
     """A column that names problems only where nothing else does; `index` is taken from the samples' numbers."""
-    guess = guess_columns({"problem": LAST_IDS}, head.columns, {}, [*options.columns.values(), *options.taken])
+    guess = guess_columns({"problem": FALLBACK_ID_NAMES}, head.columns, {}, [*options.columns.values(), *options.taken])
     if "problem" not in guess:
         return
     if chosen.get("sample") == guess["problem"]:
@@ -209,8 +209,10 @@ def _samples_column(head: Head, options: Options) -> str | None:
             return column if _holds_objects(_example(head, column)) else None
     used = {*options.columns.values(), *options.taken, options.split_by}
     named = [name for name in head.columns if normal_name(name) in SAMPLE_LISTS and name not in used]
-    holders = [name for name in named if isinstance(example := _example(head, name), list) and _holds_objects(example)]
-    return holders[0] if len(holders) == 1 else None
+    object_lists = [
+        name for name in named if isinstance(example := _example(head, name), list) and _holds_objects(example)
+    ]
+    return object_lists[0] if len(object_lists) == 1 else None
 
 
 def _guess_inside(column: str, head: Head) -> dict[str, str]:
@@ -218,7 +220,7 @@ def _guess_inside(column: str, head: Head) -> dict[str, str]:
     entries = example if isinstance(example, list) else [example]
     first = next((entry for entry in entries if isinstance(entry, Mapping)), {})
     inner = Head(head.path, head.container, tuple(first), first)
-    return guess_columns(INSIDE_SAMPLES, fields_inside(example), {}, fits=_fitting(inner))
+    return guess_columns(INSIDE_SAMPLES, fields_inside(example), {}, fits=_role_check(inner))
 
 
 def _holds_objects(value: object) -> bool:
@@ -231,10 +233,10 @@ def _holds_objects(value: object) -> bool:
 def _example(head: Head, column: str) -> object:
     """The first value of a column that is there and not empty."""
     values = (value_at(row, column) for row in _examples(head))
-    return next((value for value in values if value not in (None, [], {}) and not _nothing(value)), None)
+    return next((value for value in values if value not in (None, [], {}) and not _is_empty(value)), None)
 
 
-def _nothing(value: object) -> bool:
+def _is_empty(value: object) -> bool:
     return isinstance(value, list) and all(entry is None for entry in value)
 
 
@@ -244,17 +246,17 @@ def _examples(head: Head) -> Iterator[Mapping[str, object]]:
     yield from (row.values for row in islice(rows_of(head, LOG, Repairs()), 1, EXAMPLE_ROWS))
 
 
-def _has(values: object, path: str) -> bool:
+def _has_path(values: object, path: str) -> bool:
     """Whether a row has this path, with a value or without."""
     if isinstance(values, list):
         name, _, rest = path.partition(".")
         if name.isdecimal():
-            return int(name) < len(values) and (not rest or _has(values[int(name)], rest))
-        return any(_has(entry, path) for entry in values)
+            return int(name) < len(values) and (not rest or _has_path(values[int(name)], rest))
+        return any(_has_path(entry, path) for entry in values)
     if not isinstance(values, Mapping):
         return False
     outer, _, inner = path.partition(".")
-    return path in values or (bool(inner) and _has(values.get(outer), inner))
+    return path in values or (bool(inner) and _has_path(values.get(outer), inner))
 
 
 def _kind(value: object) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.data.content import HASHED, content_hashes
 from offleash.data.tables import ENTRIES, question_hash
 from offleash.errors import OffleashError
-from offleash.files.columns import through_list, value_at
+from offleash.files.columns import passes_through_list, value_at
 from offleash.files.detect import Container, Head, rows_of
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, chat_text, content_text, is_chat, shown, text_of
@@ -103,10 +103,11 @@ def _refuse_other(row: Row, samples: set[str], head: Head) -> None:
     if ERROR_COLUMNS & {name.lower() for name in row.values}:
         return
     keys = ", ".join(row.values)[:100] or "nothing"
-    lacking = ", ".join(name for name in head.columns if name in samples)
+    expected_columns = ", ".join(name for name in head.columns if name in samples)
     raise OffleashError(
-        f"{row.where} has {keys}, and not {lacking}, which the rows before have. Put rows of another format into a "
-        "file of their own."
+        f"{row.where} has {keys}, but not {expected_columns}, which the previous rows have. Put rows of another format "
+        "into "
+        "a file of their own."
     )
 
 
@@ -164,7 +165,7 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
 
 def _reached(row: Row, name: str, column: str, value: object) -> object:
     """What a dotted path gave: a value per object of a list for a sample's fields, one value for a problem's."""
-    if not through_list(row.values, column):
+    if not passes_through_list(row.values, column):
         # where other rows have a list of samples, null is a row without any
         return (
             []
@@ -172,9 +173,11 @@ def _reached(row: Row, name: str, column: str, value: object) -> object:
             else value
         )
     objects = value_at(row.values, column.rpartition(".")[0])
-    odd = [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
-    if odd and len(odd) < len(objects) and not isinstance(odd[0], list):  # type: ignore[arg-type]
-        row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(odd[0])}")
+    non_objects = (
+        [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
+    )
+    if non_objects and len(non_objects) < len(objects) and not isinstance(non_objects[0], list):  # type: ignore[arg-type]
+        row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(non_objects[0])}")
     if name in SAMPLE_FIELDS or not isinstance(value, list):
         return value
     distinct = [entry for number, entry in enumerate(value) if entry is not None and entry not in value[:number]]
@@ -271,7 +274,7 @@ def table_entries(
     listed: Collection[str] = (),
 ) -> pl.DataFrame:
     """Entries of a table whose columns carry our names; those of `listed` roles came out of lists of objects."""
-    raw = _exploded(_singled(raw.with_columns(rows), head, listed), head, judge)
+    raw = _exploded(_unwrap_single_values(raw.with_columns(rows), head, listed), head, judge)
     rows = raw["row"]
     columns: dict[str, pl.Series] = {"row": rows}
     for name in ("gold", "benchmark", "identity", "answer", "solution", "finish", "split"):
@@ -295,7 +298,7 @@ def table_entries(
     return pl.DataFrame({"row": rows}).select(filled).cast(ENTRIES)  # type: ignore[arg-type]
 
 
-def _singled(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataFrame:
+def _unwrap_single_values(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataFrame:
     """Fields of a problem that are kept with each of its samples, as the one value that they must have."""
     for name in listed:
         if name in SAMPLE_FIELDS:
@@ -366,8 +369,8 @@ def _contents(raw: pl.DataFrame) -> pl.Series:
         return pl.Series("contents", read, pl.String)
     distinct = raw.unique(maintain_order=True)
     hashes = pl.Series("contents", [content_hashes(**row) for row in distinct.to_dicts()], pl.String)
-    keyed = distinct.with_columns(hashes)
-    return raw.join(keyed, on=raw.columns, how="left", nulls_equal=True, maintain_order="left")["contents"]
+    with_hashes = distinct.with_columns(hashes)
+    return raw.join(with_hashes, on=raw.columns, how="left", nulls_equal=True, maintain_order="left")["contents"]
 
 
 def _marks(values: pl.Series) -> pl.Series:

@@ -58,7 +58,7 @@ METRICS = (
     "quasi_prefix_exact_match",
     "exact_set_match",
 )
-HINT = f"The verdicts of HELM are in {STATS} of the run folder: put it beside this file, or judge with --verifier"
+HINT = f"The verdicts of HELM are in {STATS} of the run folder: put it next to this file, or judge with --verifier"
 DECODING = ("temperature", "num_outputs", "max_tokens", "num_train_trials", "max_train_instances")
 Key = tuple[str | None, str | None, str | None]  # instance, perturbation, trial
 
@@ -70,8 +70,8 @@ def recognise(head: Head) -> bool:
         return True
     if head.container is not Container.JSON or not {"instance_id", "train_trial_index", "stats"} <= columns:
         return False
-    better = (STATES,) if "predicted_text" in columns else (STATES, PREDICTIONS)
-    return not any(head.path.with_name(name).exists() for name in better)
+    preferred_files = (STATES,) if "predicted_text" in columns else (STATES, PREDICTIONS)
+    return not any(head.path.with_name(name).exists() for name in preferred_files)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
@@ -114,14 +114,14 @@ class _Run:
     def state(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
         """The samples of a request."""
         instance, result = row.fields("instance"), row.fields("result")
-        if self._skips(row) or row.values.get("request_mode") == "calibration":
+        if self._is_skipped(row) or row.values.get("request_mode") == "calibration":
             return
         about = self._about(row, instance)
         if row.values.get("reference_index") is not None:
             if _key(row) not in self.chosen:
                 self.chosen.add(_key(row))
-                picked = self._value(row, "predicted_index")
-                yield self._judged(about._replace(answer=_reference(instance, picked)), row, judge)
+                predicted_index = self._value(row, "predicted_index")
+                yield self._judged(about._replace(answer=_reference(instance, predicted_index)), row, judge)
             return
         completions = result.get("completions")
         if result.get("success") is False or not isinstance(completions, list) or not completions:
@@ -143,7 +143,7 @@ class _Run:
 
     def prediction(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
         """The sample of a row of display_predictions.json, or of per_instance_stats.json, which repeats instances."""
-        if self._skips(row) or ("predicted_text" not in row.values and _key(row) in self.chosen):
+        if self._is_skipped(row) or ("predicted_text" not in row.values and _key(row) in self.chosen):
             return
         self.chosen.add(_key(row))
         instance = self.instances.get((*_key(row)[:2], None), {"id": row.values.get("instance_id")})
@@ -166,7 +166,7 @@ class _Run:
             notes.append(Note(f"{self.path.name}: {text}", self.failed, left_out=True))
         return notes
 
-    def _skips(self, row: Row) -> bool:
+    def _is_skipped(self, row: Row) -> bool:
         copied = bool(_perturbation(row)) and _id(row) in self.originals
         self.perturbed += copied
         return copied

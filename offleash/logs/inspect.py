@@ -31,9 +31,9 @@ from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
 from offleash.logs.own_verdicts import VerdictReader
 
-HEADER, START = "header.json", "_journal/start.json"
-SUMMARIES, JOURNAL = "summaries.json", "_journal/summaries/"
-MARKS: dict[str, object] = {"P": 0.5, "N": Verdict.UNREAD.value}  # partial credit; no answer in the text
+HEADER, JOURNAL_START = "header.json", "_journal/start.json"
+SUMMARIES, JOURNAL_SUMMARIES = "summaries.json", "_journal/summaries/"
+SCORE_LETTERS: dict[str, object] = {"P": 0.5, "N": Verdict.UNREAD.value}  # partial credit; no answer in the text
 TRUNCATING_STOPS = ("max_tokens", "model_length")  # stop reasons: the limit of the request, or of the model
 LENGTH_LIMITS = ("token", "context")  # limits of a sample that cut its text off
 TRUNCATION_MARK = "(content truncated)"  # in a summary, at the end of a text
@@ -43,7 +43,7 @@ ERRORS_SHOWN, ERROR_CHARACTERS = 3, 120  # errors shown: how many, and character
 def recognise(head: Head) -> bool:
     """An archive with a header, or an object with the fields of one."""
     if head.container is Container.ZIP:
-        return HEADER in head.columns or START in head.columns
+        return HEADER in head.columns or JOURNAL_START in head.columns
     return {"version", "status", "eval"} <= set(head.columns) and "task" in fields_of(head.first.get("eval"))
 
 
@@ -53,7 +53,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     if options.split_by is not None:
         raise OffleashError(f"{path} is one run of Inspect: it has no column {options.split_by!r} to split by.")
     if head.container is Container.ZIP:
-        header = fields_of(next(members(path, [HEADER if HEADER in head.columns else START])))
+        header = fields_of(next(members(path, [HEADER if HEADER in head.columns else JOURNAL_START])))
         rows = _archived(path, head.columns, options)
     else:
         header = fields_of(document(path))
@@ -93,7 +93,7 @@ class _Scorers:
             self.wanted = next(iter(scores))
         return fields_of(scores.get(self.wanted or ""))
 
-    def leave_out(self, row: Row) -> None:
+    def skip_failed(self, row: Row) -> None:
         """Count a sample without a score, by what went wrong."""
         self.errors[_message(row.values.get("error"))] += 1
         self.first_broken = self.first_broken or f"{row.text('id')} epoch {row.text('epoch')}"
@@ -102,9 +102,9 @@ class _Scorers:
         """What decided and what was left out, known only after the last sample; a scorer that none has is refused."""
         if self.wanted is not None and self.names and self.wanted not in self.names:
             raise unknown("scorer", self.wanted, self.names)
-        broken = sum(self.errors.values())
-        if not self.kept and (broken or self.stopped):
-            what = f"all {broken} samples ended in an error: {self._reasons()}" if broken else self.stopped
+        error_count = sum(self.errors.values())
+        if not self.kept and (error_count or self.stopped):
+            what = f"all {error_count} samples ended in an error: {self._reasons()}" if error_count else self.stopped
             raise OffleashError(f"{self.path} has no scored samples: {what}. Run it again: inspect eval-retry LOG.")
         notes = []
         if len(self.names) > 1:
@@ -114,9 +114,9 @@ class _Scorers:
                     f"{self.path.name}: verdicts are those of {self.wanted}; also available: {others} (--filter NAME)."
                 )
             )
-        if broken:
-            what = f"{broken} samples ended in an error (first: {self.first_broken}) and were left out"
-            notes.append(Note(f"{self.path.name}: {what}: {self._reasons()}.", broken, left_out=True))
+        if error_count:
+            what = f"{error_count} samples ended in an error (first: {self.first_broken}) and were left out"
+            notes.append(Note(f"{self.path.name}: {what}: {self._reasons()}.", error_count, left_out=True))
         if self.limits:
             reached = ", ".join(f"{name} {count}" for name, count in self.limits.most_common())
             what = f"{self.limits.total()} samples were stopped by a limit of the run ({reached}); their scores count."
@@ -147,7 +147,7 @@ def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[
         samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
         yield from _numbered(path, members(path, samples))
         return
-    parts = [SUMMARIES] if SUMMARIES in names else [name for name in names if name.startswith(JOURNAL)]
+    parts = [SUMMARIES] if SUMMARIES in names else [name for name in names if name.startswith(JOURNAL_SUMMARIES)]
     summaries = [fields_of(summary) for part in members(path, parts) if isinstance(part, list) for summary in part]
     full = {place: name for place, of in enumerate(summaries) if _is_cut(of) and (name := _member(of)) in names}
     read_in_full = members(path, full.values())
@@ -175,11 +175,11 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
     """The entry of a sample; none where the run failed before scoring it."""
     scores = row.fields("scores")
     if row.values.get("error") and not scores:
-        scorers.leave_out(row)
+        scorers.skip_failed(row)
         return
     score = scorers.score(scores)
     value = score.get("value")
-    verdict, graded = judge.mark(MARKS.get(value, value) if isinstance(value, str) else value, row.number)
+    verdict, graded = judge.mark(SCORE_LETTERS.get(value, value) if isinstance(value, str) else value, row.number)
     question = chat_text(row.values.get("input"), "user")
     output = row.fields("output")
     stop = text_of(_choice(output).get("stop_reason"))

@@ -44,7 +44,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     metrics = _Metrics(path, options.filter)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        return _entries(row, judge, metrics, _new(row) if new else _old(row))
+        return _entries(row, judge, metrics, _entry_since_0_10(row) if new else _entry_before_0_10(row))
 
     def closing() -> list[Note]:
         decided = list(metrics.decided)
@@ -126,7 +126,7 @@ def _texts(row: Row, new: bool) -> list[object]:
     return texts if isinstance(texts, list) else []
 
 
-def _new(row: Row) -> Entry:
+def _entry_since_0_10(row: Row) -> Entry:
     """The document of a row, since 0.10."""
     doc = row.fields("doc")
     question = chat_text(doc.get("query"), "user")
@@ -154,15 +154,15 @@ def _golds(doc: Mapping[str, object]) -> list[str | None]:
 def _contents(doc: Mapping[str, object], golds: list[str | None]) -> str | None:
     """Choices where there is more to choose from than the answers; several answers, any of which is accepted."""
     choices = doc.get("choices")
-    offered = isinstance(choices, list) and len(choices) > len(golds)
+    has_choices = isinstance(choices, list) and len(choices) > len(golds)
     return content_hashes(
-        choices=choices if offered else None,
+        choices=choices if has_choices else None,
         images=doc.get("images"),
         tests=golds if len(golds) > 1 else None,
     )
 
 
-def _old(row: Row) -> Entry:
+def _entry_before_0_10(row: Row) -> Entry:
     """The document of a row, before 0.10. `example` is the question alone, `full_prompt` has the shots before it."""
     question = row.text("example") or row.text("full_prompt")
     golds = row.values.get("gold")

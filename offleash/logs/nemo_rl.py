@@ -81,7 +81,7 @@ def _by_mask(row: Row, messages: list[object]) -> tuple[list[object], list[objec
     if runs is None and len(messages) != 2:
         row.wrong(f"it has {len(messages)} messages and no 'token_loss_mask' to separate the prompt from the answer")
     if not 0 < after < len(messages):
-        row.wrong(f"it has {len(messages)} messages, but by its loss mask {after} after the prompt")
+        row.wrong(f"it has {len(messages)} messages, but its loss mask implies {after} after the prompt")
     return messages[:-after], messages[len(messages) - after :: 2]
 
 

@@ -23,20 +23,20 @@ from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"generation", "expected_answer"}
 # In order of preference: exact rules before a judge model.
-MARKS = ("symbolic_correct", "is_correct", "judgement")
+VERDICT_FIELDS = ("symbolic_correct", "is_correct", "judgement")
 JUDGEMENT = re.compile(r"judgement:\W*(yes|no)", re.IGNORECASE)
 HINT = "These samples have not been evaluated: judge them with --verifier math, or run `ns eval` and read its output."
 
 
 def recognise(head: Head) -> bool:
     """Generation and expected answer alone are in many tables: one more field of its own is needed."""
-    own = {*MARKS, "predicted_answer", "num_generated_tokens"}
+    own = {*VERDICT_FIELDS, "predicted_answer", "num_generated_tokens"}
     return head.container is Container.JSONL and set(head.columns) >= KEYS and bool(own & set(head.columns))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
-    """One sample per row; the verdict is the mark of --filter, or the first of MARKS that is there."""
-    marks = [name for name in MARKS if name in head.columns]
+    """One sample per row; the verdict is the mark of --filter, or the first of VERDICT_FIELDS that is there."""
+    marks = [name for name in VERDICT_FIELDS if name in head.columns]
     if options.filter is not None and options.filter not in marks:
         raise unknown("verdict", options.filter, marks)
     mark = options.filter or (marks[0] if marks else None)

@@ -28,7 +28,11 @@ from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
 from offleash.logs.own_verdicts import VerdictReader
 
-MARKS = ("cascade_correct", "correct", "is_correct")  # fields of details that are verdicts, the final one first
+VERDICT_FIELDS = (
+    "cascade_correct",
+    "correct",
+    "is_correct",
+)  # fields of details that are verdicts, the final one first
 EQUAL = "exact match"  # the verdict of details that have none
 PART = re.compile(r"(.+)_([0-9]{1,4})")  # the name of a part of a dataset
 NUMBER = re.compile("[0-9]{1,9}")
@@ -43,11 +47,13 @@ def recognise(head: Head) -> bool:
     if _predicted(head.first):
         return True
     first = next(iter(_listed(head.first.get("details"))), {})
-    return bool(first.keys() & {*MARKS, "origin_prediction"}) and not _beside(head.path, "results", "predictions")
+    return bool(first.keys() & {*VERDICT_FIELDS, "origin_prediction"}) and not _companion_files(
+        head.path, "results", "predictions"
+    )
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
-    """The samples of a dataset; the verdict is the field of --filter, or the first of MARKS that the details have."""
+    """The samples of a dataset; the verdict is the field of --filter, or the first of VERDICT_FIELDS in the details."""
     check_maps("opencompass", options, ())
     if options.split_by is not None:
         raise OffleashError(
@@ -56,22 +62,22 @@ def read(path: Path, head: Head, options: Options) -> Log:
         )
     whole = fields_of(head.first if head.container is Container.JSON else document(path))
     predicted = _predicted(whole)
-    beside = _beside(path, "predictions", "results") if predicted else []
-    results = (fields_of(document(beside[0])) if beside else {}) if predicted else whole
+    companions = _companion_files(path, "predictions", "results") if predicted else []
+    results = (fields_of(document(companions[0])) if companions else {}) if predicted else whole
     details = _compared(_listed(results.get("details")), results.get("accuracy"))
     names = dict.fromkeys(name for detail in details for name in detail)
     if options.filter is not None and options.filter not in names:
         raise unknown("field of details", options.filter, names)
-    mark = options.filter or next((name for name in (*MARKS, EQUAL) if name in names), None)
+    mark = options.filter or next((name for name in (*VERDICT_FIELDS, EQUAL) if name in names), None)
     if predicted:
-        offset = _offset(path) if beside and beside[0].stem != path.stem else 0
+        offset = _offset(path) if companions and companions[0].stem != path.stem else 0
         rows = [Row(path, int(key) + 1, fields_of(value)) for key, value in whole.items() if NUMBER.fullmatch(key)]
         rows.sort(key=lambda row: row.number)
         part = _Dataset(path, details, mark, offset, _size(rows, details, offset))
     else:
         rows = [Row(path, number, detail) for number, detail in enumerate(details, 1)]
         part = _Dataset(path, details, mark, 0, len(rows))
-    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()), companions=beside)
+    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()), companions=companions)
     if path.parent.parent.name in ("predictions", "results"):
         log.facts["model"] = path.parent.name
     log.frames = converted(log, rows, path, options, part.prediction if predicted else part.detail)
@@ -166,14 +172,18 @@ def _listed(details: object) -> list[Mapping[str, object]]:
 def _compared(details: list[Mapping[str, object]], accuracy: object) -> list[Mapping[str, object]]:
     """Details without a verdict, with that of an exact match where this is what the accuracy was counted by."""
     pairs = [(detail.get("predictions"), detail.get("references")) for detail in details]
-    if not pairs or any(name in detail for detail in details for name in MARKS) or None in (*pairs[0], accuracy):
+    if (
+        not pairs
+        or any(name in detail for detail in details for name in VERDICT_FIELDS)
+        or None in (*pairs[0], accuracy)
+    ):
         return details
     matches = [prediction == reference for prediction, reference in pairs]
     counted = isinstance(accuracy, int | float) and abs(accuracy - 100 * sum(matches) / len(matches)) < 0.01
     return [{**detail, EQUAL: match} for detail, match in zip(details, matches, strict=True)] if counted else details
 
 
-def _beside(path: Path, own: str, other: str) -> list[Path]:
+def _companion_files(path: Path, own: str, other: str) -> list[Path]:
     """The files of the same dataset in the other folder: of the whole dataset, or of its parts."""
     if path.parent.parent.name != own:
         return []
@@ -201,7 +211,7 @@ def _offset(path: Path) -> int:
 
 def _size(rows: list[Row], details: list[Mapping[str, object]], offset: int) -> int:
     """Problems in the dataset: its details where they are lists over samples, else the period of prompts and golds."""
-    if details and any(isinstance(details[0].get(name), list) for name in MARKS):
+    if details and any(isinstance(details[0].get(name), list) for name in VERDICT_FIELDS):
         return len(details)
     last = max((row.number for row in rows), default=1)
     keys = [(text_of(row.values.get("origin_prompt")), text_of(row.values.get("gold"))) for row in rows]

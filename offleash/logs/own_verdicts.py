@@ -67,7 +67,7 @@ class VerdictReader:
                 return word, None
         score = _number(value)
         if score is None:
-            raise self.not_a_mark(value, row)
+            raise self.unknown_verdict_error(value, row)
         if math.isnan(score):
             self._miss(1, row)
             return None, None
@@ -134,7 +134,7 @@ class VerdictReader:
             )
         return notes
 
-    def not_a_mark(self, value: object, row: int) -> OffleashError:
+    def unknown_verdict_error(self, value: object, row: int) -> OffleashError:
         """The refusal of a value that is not a verdict in any log we know."""
         if isinstance(value, str) and value.strip().startswith("["):
             return OffleashError(

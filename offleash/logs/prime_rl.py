@@ -26,8 +26,8 @@ from offleash.logs.training import step_in_name, training_log
 from offleash.logs.verifiers import (
     TRACES,
     Errors,
+    is_training_trace,
     last_call,
-    of_training,
     trace_completion,
     trace_facts,
     trace_reward,
@@ -39,8 +39,8 @@ INDEX = {"line", "offset", "trace_ids", "reward"}
 
 def recognise(head: Head) -> bool:
     """Traces that say for which training step they were made, or their index."""
-    traced = (set(head.columns) >= TRACES or set(head.columns) >= TRACE) and of_training(head.first)
-    return head.container is Container.JSONL and (traced or set(head.columns) >= INDEX)
+    has_traces = (set(head.columns) >= TRACES or set(head.columns) >= TRACE) and is_training_trace(head.first)
+    return head.container is Container.JSONL and (has_traces or set(head.columns) >= INDEX)
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
@@ -107,9 +107,9 @@ def _entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     traces = [fields_of(trace) for trace in row.items("traces")] if "traces" in row.values else [row.values]
     rewarded = [trace for trace in traces if trace.get("rewards")] or traces
     if row.values.get("errors") or any(trace.get("errors") for trace in rewarded) or not traces:
-        return errors.leave_out(row)
+        return errors.skip_failed(row)
     if len(rewarded) > 1:
-        row.wrong(f"it has {len(rewarded)} agents with a reward; only rollouts of a single one can be read")
+        row.wrong(f"it has {len(rewarded)} agents with a reward; only rollouts with a single one can be read")
     trace, task = rewarded[0], row.fields("task")
     about = Row(row.path, row.number, {**fields_of(task.get("data")), "key": task.get("key")})
     question = chat_text(about.values.get("prompt"), "user")

@@ -38,7 +38,7 @@ class Formats(Mapping[str, Format]):
     def __contains__(self, name: object) -> bool:
         return name in self._containers
 
-    def kept_in(self, container: Container) -> Iterator[Format]:
+    def formats_in(self, container: Container) -> Iterator[Format]:
         """The formats of tools that may be in such a file, in the order of recognition; any table is left to TABLES."""
         names = (name for name, containers in self._containers.items() if container in containers)
         return (self[name] for name in names if name not in TABLES)
@@ -142,7 +142,7 @@ def recognised(head: Head, options: Options) -> Format | None:
 
 def _match(head: Head, options: Options, notes: list[Note]) -> tuple[Format | None, Head]:
     """The format of a file, and the head of its rows, which may be in a list inside an object."""
-    known = FORMATS.kept_in(head.container)
+    known = FORMATS.formats_in(head.container)
     mapped_counts = bool({"n", "c"} & options.columns.keys())
     if options.rows is None and not mapped_counts:
         match = next((kind for kind in known if kind.recognise(head)), None)
@@ -174,27 +174,29 @@ def _rows_inside(head: Head, options: Options) -> Head:
 
 def _unrecognised(head: Head) -> OffleashError:
     if not head.columns:
-        return OffleashError(f"{head.path}: row 1 is empty, so nothing says what it holds. Is it a log of samples?")
+        return OffleashError(
+            f"{head.path}: row 1 is empty, so its format cannot be recognised. Is it a log of samples?"
+        )
     if head.container is Container.ZIP:
-        return OffleashError(f"{head.path} is a zip archive of no known log. Unpack it and give the folder.")
+        return OffleashError(f"{head.path} is a zip archive without a known log format. Unpack it and give the folder.")
     shown = ", ".join(head.columns[:20]) + (", ..." if len(head.columns) > 20 else "")
     chosen = sample_columns(head, Options())
     roles = ["problem"] if not {"problem", "question"} & chosen.keys() else []
     roles += ["text"] if not {"text", "verdict"} & chosen.keys() else []
     maps = " ".join(f"--map {role}=COLUMN" for role in roles) or "--log-format NAME"
     return OffleashError(
-        f"{head.path} ({head.container.value}) has the columns {shown}, which are of no known format"
+        f"{head.path} ({head.container.value}) has the columns {shown}, which match no known format"
         f"{_nearest(head)}. Name them with {maps}{' (or verdict=COLUMN)' if 'text' in roles else ''}."
     )
 
 
 def _nearest(head: Head) -> str:
     """The two formats of such files of which the largest share of columns is there, each with those that are not."""
-    there = {normal_name(name) for name in head.columns}
+    present_names = {normal_name(name) for name in head.columns}
     shares = []
-    for kind in FORMATS.kept_in(head.container):
+    for kind in FORMATS.formats_in(head.container):
         for columns in kind.columns:
-            missing = [name for name in sorted(columns) if normal_name(name) not in there]
+            missing = [name for name in sorted(columns) if normal_name(name) not in present_names]
             shares.append((len(missing) / len(columns), len(missing), kind.name, missing))
     nearest: dict[str, list[str]] = {}
     for share, _, name, missing in sorted(shares):

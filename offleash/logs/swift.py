@@ -120,7 +120,7 @@ class _Batches:
         """How many were left out, known only after the last row."""
         if not self.repeated:
             return []
-        what = f"{self.repeated} samples (first: row {self.first}) are those of the line before, logged again"
+        what = f"{self.repeated} samples (first: row {self.first}) repeat the previous line"
         return [Note(f"{self.path.name}: {what}; they are counted once.", self.repeated, left_out=True)]
 
 

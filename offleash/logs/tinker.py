@@ -45,10 +45,10 @@ def read(path: Path, head: Head, options: Options) -> Log:
         "tinker", head, options, convert, f"tinker {mark}", maps=("verdict",), expand=expand, step="iteration"
     )
     if _is_test(head.first.get("split")):
-        what = "problems are known by their position in the test set only; both runs must use the same one"
+        what = "problems are identified only by their position in the test set; both runs must use the same test set"
     else:
         log.ids = Ids.GROUP
-        what = "groups of a training have no texts: they cannot be matched with those of another file"
+        what = "groups of a training run have no texts, so they cannot be matched with those of another file"
     log.notes.append(Note(f"{path.name}: {what}."))
     return log
 

@@ -58,7 +58,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     frames = parquet_frames(log, head, options, chosen)
     log.frames = _with_images(frames, path, images) if images else frames
     log.notes += [Note(f"{path.name}: the verdict is the reward {reward}."), *_steps(path, options)]
-    log.notes += _marked(path, head, options)
+    log.notes += _mixed_split_notes(path, head, options)
     return log
 
 
@@ -121,7 +121,7 @@ def _steps(path: Path, options: Options) -> list[Note]:
     return [Note(f"{path.name}: {what}; --split-by step keeps them apart.")]
 
 
-def _marked(path: Path, head: Head, options: Options) -> list[Note]:
+def _mixed_split_notes(path: Path, head: Head, options: Options) -> list[Note]:
     """Rows of an evaluation among those of the training, where a column says which are which."""
     marker = column_named(SPLIT_MARKERS, set(head.columns) - KEYS)
     if marker is None or options.split_by == marker:

@@ -34,11 +34,11 @@ def recognise(head: Head) -> bool:
     """The fields of either version."""
     columns = set(head.columns)
     named = "example_id" in columns or {"id", "task"} <= columns  # `id` alone is anybody's table
-    traced = columns >= TRACES and not of_training(head.first)
-    return head.container is Container.JSONL and (traced or (columns >= RESULTS and named))
+    has_traces = columns >= TRACES and not is_training_trace(head.first)
+    return head.container is Container.JSONL and (has_traces or (columns >= RESULTS and named))
 
 
-def of_training(values: Mapping[str, object]) -> bool:
+def is_training_trace(values: Mapping[str, object]) -> bool:
     """Whether a trace was made during a training: prime-rl says for which step, in `run.work` or, before, in `run`."""
     run = fields_of(values.get("run"))
     return isinstance(run.get("work"), dict) or run.get("type") == "train" or "step" in run
@@ -47,13 +47,13 @@ def of_training(values: Mapping[str, object]) -> bool:
 def read(path: Path, head: Head, options: Options) -> Log:
     """Rollouts of either version; the verdict is the reward against --threshold."""
     errors = Errors(path)
-    traced = set(head.columns) >= TRACES
+    has_traces = set(head.columns) >= TRACES
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        return _trace_entry(row, judge, errors) if traced else _result(row, judge, errors)
+        return _trace_entry(row, judge, errors) if has_traces else _result(row, judge, errors)
 
     log = row_log("verifiers", head, options, convert, "verifiers reward", closing=errors.notes)
-    log.facts |= trace_facts(head.first) if traced else {}
+    log.facts |= trace_facts(head.first) if has_traces else {}
     return log
 
 
@@ -65,7 +65,7 @@ class Errors:
     count: int = 0
     first: int = 0
 
-    def leave_out(self, row: Row) -> Iterator[Entry]:
+    def skip_failed(self, row: Row) -> Iterator[Entry]:
         """Count a rollout, and give no entry for it."""
         self.count += 1
         self.first = self.first or row.number
@@ -82,7 +82,7 @@ class Errors:
 def _result(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     """The entry of a row of results.jsonl."""
     if row.values.get("error"):
-        return errors.leave_out(row)
+        return errors.skip_failed(row)
     question = chat_text(row.values.get("prompt"), "user")
     verdict, score = judge.mark(row.values.get("reward"), row.number)
     entry = Entry(
@@ -106,7 +106,7 @@ def _trace_entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Ent
     traces = row.items("traces")
     trace = fields_of(traces[0]) if len(traces) == 1 else {}
     if row.values.get("errors") or trace.get("errors"):
-        return errors.leave_out(row)
+        return errors.skip_failed(row)
     if not trace:
         row.wrong(f"it has {len(traces)} agents; only single-agent rollouts can be read")
     data = fields_of(row.fields("task").get("data"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from offleash.errors import OffleashError
-from offleash.files.columns import SAMPLE_COLUMNS, UNSURE_IDS, guess_columns, value_at
+from offleash.files.columns import AMBIGUOUS_ID_NAMES, SAMPLE_COLUMNS, guess_columns, value_at
 from offleash.files.detect import Container, Head
 from offleash.files.nested import KEY, RowsPlace, described, place_at, places, rows_head
 from offleash.files.rows import whole_of
@@ -30,12 +30,12 @@ def inside(head: Head, options: Options) -> Head:
     candidates = [place for place in places(head.first) if place.entries]
     read = [(place, inner) for place in candidates if (inner := _readable(head, place, options)) is not None]
     # An object of objects is one place, not as many as it has values; and neither are the lists inside a row.
-    read = [(place, inner) for place, inner in read if not any(_below(place, outer) for outer, _ in read)]
+    read = [(place, inner) for place, inner in read if not any(_is_below(place, outer) for outer, _ in read)]
     if table_kind(head, options) is not None and all(_is_samples(head, place, options) for place, _ in read):
         return head
     if len(read) > 1:
         where = described([place for place, _ in read])
-        runs = f" If they are runs: --rows {_around(read)} --split-by {KEY}." if _around(read) else ""
+        runs = f" If they are runs: --rows {_parent_path(read)} --split-by {KEY}." if _parent_path(read) else ""
         raise OffleashError(f"{head.path} holds several lists of rows: {where}. Choose one with --rows PATH.{runs}")
     if read:
         return read[0][1]
@@ -72,7 +72,7 @@ def _readable(head: Head, place: RowsPlace, options: Options) -> Head | None:
     kind = table_kind(inner, options)
     if kind is None:
         return None
-    if place.keys is not None and not options.columns and not _plausible(inner, kind, options):
+    if place.keys is not None and not options.columns and not _is_plausible(inner, kind, options):
         return None
     return inner
 
@@ -91,7 +91,7 @@ def _flat(place: RowsPlace, options: Options) -> RowsPlace:
         return place
     first = next((row for rows in lists for row in rows if isinstance(row, Mapping)), {})
     named = guess_columns({role: SAMPLE_COLUMNS[role] for role in ("problem", "question")}, tuple(first), {})
-    if not named.keys() or ("question" not in named and named["problem"] in UNSURE_IDS):
+    if not named.keys() or ("question" not in named and named["problem"] in AMBIGUOUS_ID_NAMES):
         return place
     if KEY not in (options.split_by, options.columns.get("benchmark")):
         raise OffleashError("several lists of rows")  # for `_readable`: each list is a place of its own
@@ -100,7 +100,7 @@ def _flat(place: RowsPlace, options: Options) -> RowsPlace:
     return replace(place, entries=rows, keys=None)
 
 
-def _plausible(inner: Head, kind: str, options: Options) -> bool:
+def _is_plausible(inner: Head, kind: str, options: Options) -> bool:
     """Whether values by key are problems: a summary per benchmark has an accuracy, or an n of its own."""
     rows = [row.values for row in inner.rows or ()]
     if kind == "counts":
@@ -115,7 +115,7 @@ def _plausible(inner: Head, kind: str, options: Options) -> bool:
     )
 
 
-def _below(place: RowsPlace, outer: RowsPlace) -> bool:
+def _is_below(place: RowsPlace, outer: RowsPlace) -> bool:
     return outer.keys is not None and place is not outer and (not outer.path or place.path.startswith(f"{outer.path}."))
 
 
@@ -128,7 +128,7 @@ def _is_samples(head: Head, place: RowsPlace, options: Options) -> bool:
     return any(chosen.get(role, "").startswith(f"{place.path}.") for role in ("text", "verdict"))
 
 
-def _around(read: list[tuple[RowsPlace, Head]]) -> str:
+def _parent_path(read: list[tuple[RowsPlace, Head]]) -> str:
     """The object that holds all these places, if there is one inside the file."""
     outer = {place.path.rpartition(".")[0] for place, _ in read}
     return outer.pop() if len(outer) == 1 else ""

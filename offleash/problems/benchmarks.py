@@ -130,7 +130,7 @@ PROBLEMS: dict[str, Benchmark] = {
     # 433 is a tenth of 4,326. Which tenth the paper took is not known, so ours is a seeded sample of that size.
     "simpleqa": Benchmark(
         name="simpleqa",
-        about="short factual questions, judged by a model; the paper used a tenth",
+        about="short factual questions, judged by a model; the paper used 10% of them",
         hub="basicv8vc/SimpleQA",
         split="test",
         columns={"question": "problem", "gold": "answer"},

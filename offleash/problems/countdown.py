@@ -37,9 +37,9 @@ class CountdownStep:
         return f"{self.left} {self.sign} {self.right} = {self.value}"
 
 
-def part_of(numbers: Sequence[int]) -> str:
+def split_of(numbers: Sequence[int]) -> str:
     """The part (train, dev, test) of a set of numbers, whatever their order."""
-    return part_of_text(" ".join(map(str, sorted(numbers))))
+    return split_of_text(" ".join(map(str, sorted(numbers))))
 
 
 def value_of(left: int, sign: str, right: int) -> int | None:
@@ -84,7 +84,7 @@ def numbers_of(part: str, rng: random.Random) -> list[int]:
     """Four random numbers of a part, by rejection."""
     while True:
         numbers = [rng.randint(1, LARGEST) for _ in range(NUMBERS)]
-        if part_of(numbers) == part:
+        if split_of(numbers) == part:
             return numbers
 
 
@@ -125,6 +125,6 @@ PARTS = ("train", "dev", "test")
 HELD_OUT = {0: "test", 1: "dev"}  # of 16 hash values, one is held out for tests and one for tuning
 
 
-def part_of_text(text: str) -> str:
+def split_of_text(text: str) -> str:
     """The part of what this text identifies. It depends on the text alone, so no seed or size can leak a test."""
     return HELD_OUT.get(blake2b(text.encode(), digest_size=2).digest()[0] % 16, "train")

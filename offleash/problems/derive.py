@@ -20,7 +20,7 @@ from offleash.problems.problem import Derived, Fields, KeepRow, Row
 from offleash.problems.read import after_hashes, choices_of, last_boxed, letter, structured, text_of, without_thousands
 
 # A whole number as competitions write it: in dollars, with .0, or in degrees. 400 digits, below the limit of int().
-WHOLE = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")
+WHOLE_NUMBER = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")
 # LiveBench web_of_lies_v2: "yes, no, yes".
 YES_NO_LIST = re.compile(r"(yes|no)(,\s*(yes|no))+", re.IGNORECASE)
 
@@ -32,7 +32,7 @@ def unchanged_fields(fields: Fields, row: Row) -> Derived:
 
 def whole_number(fields: Fields, row: Row) -> Derived:
     """Competition answers are whole numbers: 073 is 73, 27.0 is 27, 336^\\circ is 336."""
-    match = WHOLE.fullmatch(fields.gold.strip()) if fields.gold else None
+    match = WHOLE_NUMBER.fullmatch(fields.gold.strip()) if fields.gold else None
     return Derived(fields.question, str(int(match[1])) if match else fields.gold)
 
 

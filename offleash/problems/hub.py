@@ -22,7 +22,7 @@ from offleash.problems.problem import Benchmark, ProblemSet
 from offleash.problems.read import Columns, read_problems
 
 ENDPOINT = "https://huggingface.co"
-REACH = 5.0  # seconds to reach the hub, before its cache is read instead
+CONNECT_TIMEOUT = 5.0  # seconds to reach the hub, before its cache is read instead
 FETCH_SECONDS = 3600.0  # seconds to fetch a data set: LiveCodeBench is gigabytes
 PROXY_VARIABLES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 # Without these a stalled connection waits for minutes per file.
@@ -140,7 +140,7 @@ def fetch(
         )
     except subprocess.TimeoutExpired:
         raise OffleashError(
-            f"{benchmark.source} was not downloaded in {wait:g} seconds. {local_file_hint(benchmark)}"
+            f"{benchmark.source} could not be downloaded within {wait:g} seconds. {local_file_hint(benchmark)}"
         ) from None
     if done.returncode == 0 and path.exists():
         return (done.stdout.strip().splitlines() or [split])[-1]
@@ -160,7 +160,7 @@ def local_file_hint(benchmark: Benchmark | HubDataset) -> str:
     )
 
 
-def reachable(wait: float = REACH) -> bool:
+def reachable(wait: float = CONNECT_TIMEOUT) -> bool:
     """Whether a connection to the hub can be made. Behind a proxy it is assumed: the proxy itself resolves names."""
     if any(os.environ.get(name) for name in PROXY_VARIABLES):
         return True

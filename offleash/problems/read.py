@@ -116,9 +116,15 @@ def _address(value: object, folder: Path) -> str:
 Columns = Mapping[str, str]
 Cells = Mapping[str, object]
 # A question with one of these already says how to answer: no instruction is added to it.
-ASKS_FOR_FORMAT = ("\\boxed", "<answer>", "####")
+FORMAT_MARKERS = ("\\boxed", "<answer>", "####")
 # Prompt by verifier, for users' files; math and the rest get "boxed".
-STYLES = {"choice": "choice", "number": "number", "string": "tagged", "countdown": "tagged", "program": "plain"}
+PROMPT_BY_VERIFIER = {
+    "choice": "choice",
+    "number": "number",
+    "string": "tagged",
+    "countdown": "tagged",
+    "program": "plain",
+}
 
 
 # Strict: a problem that went missing, or an answer with other digits, would change every result.
@@ -127,7 +133,7 @@ PROBLEM_FILE = FileKind(
     example='{"question": ..., "answer": ...}',
     empty="Was writing it interrupted?",
     written_floats=True,
-    sparse=True,
+    drop_nulls=True,
 )
 
 
@@ -233,8 +239,8 @@ def _message(made: Derived, details: Cells, chosen: Columns, verifier: str | Non
 
 def own_prompt(question: str, details: Cells, verifier: str | None) -> str:
     """The prompt of a problem that has none of its own: as its verifier wants, unless the question says how."""
-    ready = any(mark in question for mark in ASKS_FOR_FORMAT)
-    return prompt("plain" if ready else STYLES.get(verifier or "", "boxed"), question, details)
+    ready = any(mark in question for mark in FORMAT_MARKERS)
+    return prompt("plain" if ready else PROMPT_BY_VERIFIER.get(verifier or "", "boxed"), question, details)
 
 
 def _name(path: Path, row: Row, cells: Cells, chosen: Columns, number: int, benchmark: Benchmark | None) -> str:
@@ -299,7 +305,7 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
     return ProblemSet(table(problem for _, problem in problems), notes, rows_of)
 
 
-def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) -> Columns:
+def _columns(path: Path, known: Sequence[str], mapped: Columns, hub_columns: Columns) -> Columns:
     """Role -> column: as --map says, else the hub's own names where the file has them, else the usual ones."""
     for role, column in mapped.items():
         if role not in PROBLEM_COLUMNS:
@@ -307,8 +313,10 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub: Columns) ->
         if column:
             require_column(column, known, path, f"--map {role}={column}")
     if {"question", "problem"} <= {name.strip().lower() for name in known}:
-        hub = {}  # a file that `offleash problems` wrote: its columns have our names, whatever the hub calls them
-    names = {role: (hub[role], *usual) if role in hub else usual for role, usual in PROBLEM_COLUMNS.items()}
+        hub_columns = {}  # a file that `offleash problems` wrote: its columns have our names
+    names = {
+        role: (hub_columns[role], *usual) if role in hub_columns else usual for role, usual in PROBLEM_COLUMNS.items()
+    }
     return guess_columns(names, known, mapped)
 
 
@@ -429,7 +437,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     if position is not None and 0 <= position < len(choices):
         return letters[position]
     raise OffleashError(
-        f"the answer {shown(gold)} is none of the {len(choices)} choices: give its letter ({letters[0]} to "
+        f"the answer {shown(gold)} is not among the {len(choices)} choices: give its letter ({letters[0]} to "
         f"{letters[-1]}), its text, or its index from 0."
     )
 

@@ -19,10 +19,10 @@ from offleash.problems.prompts import detail_parts, filled
 QUESTION, OWN_PROMPT = "question", "prompt"
 COLUMNS = {"id": "problem", "benchmark": "benchmark"}  # places that are columns of the table of problems
 DETAILS = ("choices", "unit", "tests", "starter")
-NEEDED = {"choices": "answer choices", "starter": "starter code"}  # a question cannot be answered without them
+REQUIRED_PARTS = {"choices": "answer choices", "starter": "starter code"}  # a question cannot be answered without them
 MAX_BYTES = 1 << 20  # of a template: more is another file by mistake
-PLACE = re.compile(r"\{\{? *([A-Za-z_][A-Za-z0-9_]*) *\}?\}")
-SIMILAR = 0.8  # of names: above, a place that does not exist is a typing error
+PLACEHOLDER = re.compile(r"\{\{? *([A-Za-z_][A-Za-z0-9_]*) *\}?\}")
+SIMILARITY_THRESHOLD = 0.8  # of names: above, a place that does not exist is a typing error
 
 
 def read_template(path: Path) -> str:
@@ -49,19 +49,19 @@ def check_template(text: str, where: str) -> None:
     places = places_in(text)
     known = (QUESTION, OWN_PROMPT, *COLUMNS, *DETAILS)
     for place in places:
-        near = get_close_matches(place, known, n=1, cutoff=SIMILAR)
+        near = get_close_matches(place, known, n=1, cutoff=SIMILARITY_THRESHOLD)
         if place not in known and near and len(place) > 3:
-            raise OffleashError(f"{where} has the place {{{place}}}. Did you mean {{{near[0]}}}?")
+            raise OffleashError(f"{where} has the placeholder {{{place}}}. Did you mean {{{near[0]}}}?")
     if QUESTION not in places and OWN_PROMPT not in places:
         raise OffleashError(
-            f"{where} does not ask the question: it has no {{question}}. Write {{question}} where it goes, or "
+            f"{where} does not contain the question: it has no {{question}}. Write {{question}} where it goes, or "
             "{prompt} for the problem's own prompt."
         )
 
 
 def places_in(text: str) -> list[str]:
     """The names in braces of a template, each once; of LaTeX commands too."""
-    return list(dict.fromkeys(match[1] for match in PLACE.finditer(text)))
+    return list(dict.fromkeys(match[1] for match in PLACEHOLDER.finditer(text)))
 
 
 def with_template(problems: pl.DataFrame, template: str | None) -> pl.DataFrame:
@@ -84,7 +84,7 @@ def _prompt(template: str, places: list[str], row: Mapping[str, object]) -> str:
         raise OffleashError(f"Problem {row['problem']!r} has no question to put into the template. Leave out --prompt.")
     details = _details(row.get("details"))
     own = detail_parts(details)
-    for name, words in NEEDED.items():
+    for name, words in REQUIRED_PARTS.items():
         asked = name in places or OWN_PROMPT in places or _in_question(details.get(name), question)
         if own[name] and not asked:
             raise OffleashError(

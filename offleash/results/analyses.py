@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
-from offleash.results.result import Result, console_of, say
+from offleash.results.result import Result, console_of, print_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,7 +157,7 @@ class SweepResult(Result):
         assert self.sweep is not None
         show_sweep(console_of(console), self.sweep)
         if self.path is not None:
-            say(console, f"Figure: {self.path}")
+            print_text(console, f"Figure: {self.path}")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -185,7 +185,7 @@ class CertifyResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.analyses.certificates.report import certified_text
 
-        say(console, certified_text(self.run))
+        print_text(console, certified_text(self.run))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -248,7 +248,7 @@ class TheoryResult(Result):
 
         show_theory(console_of(console), self.theory)
         for path in self.figures:
-            say(console, str(path))
+            print_text(console, str(path))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -305,4 +305,4 @@ class TrainResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.training.loop import training_text
 
-        say(console, training_text(self.training))
+        print_text(console, training_text(self.training))

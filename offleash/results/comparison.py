@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.results.result import Metric, Result, console_of, say, unknown_ending
+from offleash.results.result import Metric, Result, console_of, print_text, unknown_ending
 
 if TYPE_CHECKING:
     import altair as alt
@@ -199,7 +199,7 @@ class ComparisonResult(Result):
             from offleash.reporting.problem_lists import show_list
 
             show_list(out, self.listing)
-            self._say_table(out)
+            self._print_table(out)
             return
         from offleash.reporting.comparison import show, show_headline
 
@@ -213,14 +213,14 @@ class ComparisonResult(Result):
 
             show_flips(out, self.flips)
         show_headline(out, self.comparison, self.next_steps)
-        say(
+        print_text(
             out, f"  Report: {self.report}" if self.report else "  Page with figures and samples:  --report report.html"
         )
-        self._say_table(out)
+        self._print_table(out)
 
-    def _say_table(self, out: "Console") -> None:
+    def _print_table(self, out: "Console") -> None:
         if self.csv is not None:
-            say(out, f"Problems: {self.csv}")
+            print_text(out, f"Problems: {self.csv}")
 
     def save(
         self,
@@ -363,7 +363,7 @@ class FigureResult(Result):
 
     def show(self, console: "Console | None" = None) -> None:
         drawn = self.figure_at(self.look)
-        say(console, f"{drawn.title}\n{drawn.caption}" + (f"\n{self.path}" if self.path else ""))
+        print_text(console, f"{drawn.title}\n{drawn.caption}" + (f"\n{self.path}" if self.path else ""))
 
     def save(self, path: str | Path) -> Path:
         """Write it as .pdf, .svg or .png."""
@@ -413,9 +413,9 @@ class ReportResult(Result):
         if self.path is None:
             console_of(console).file.write(self.text)
         elif self.format == "html":
-            say(console, f"{self.finding}\nReport: {self.path} ({len(self.text.encode()) / 1e6:.1f} MB)")
+            print_text(console, f"{self.finding}\nReport: {self.path} ({len(self.text.encode()) / 1e6:.1f} MB)")
         else:
-            say(console, f"Report: {self.path}")
+            print_text(console, f"Report: {self.path}")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -435,7 +435,7 @@ class ViewSession(Result):
         return {"url": self.url}
 
     def show(self, console: "Console | None" = None) -> None:
-        say(console, f"{self.url}   (Ctrl-C to stop)")
+        print_text(console, f"{self.url}   (Ctrl-C to stop)")
 
     def serve(self) -> None:
         """Answer requests until Ctrl-C or `close()`."""

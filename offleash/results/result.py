@@ -154,7 +154,7 @@ def shown(result: Result, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in console_of.getvalue().splitlines()).strip("\n")
 
 
-def say(console: "Console | None", text: str) -> None:
+def print_text(console: "Console | None", text: str) -> None:
     """Print a text as it is, without what could steer a terminal; lines stay lines and are not wrapped."""
     console_of(console).print(printable(text), soft_wrap=True)
 

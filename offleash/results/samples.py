@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
 from offleash.results.comparison import ComparisonResult
-from offleash.results.result import Result, console_of, frame_of, json_text, say, truncated_repr
+from offleash.results.result import Result, console_of, frame_of, json_text, print_text, truncated_repr
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,7 +64,7 @@ class DrawResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.drawing.report import summary_text
 
-        say(console, summary_text(self.run))
+        print_text(console, summary_text(self.run))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -97,7 +97,7 @@ class StudyResult(Result):
     def comparison(self) -> "Comparison":
         """What was found; of several models after RL, for the last."""
         if self.studies:
-            raise OffleashError(f"There are {len(self.studies)} comparisons. Take one: studies[NAME].comparison.")
+            raise OffleashError(f"There are {len(self.studies)} comparisons. Choose one: studies[NAME].comparison.")
         if self.study is None:
             raise OffleashError("This was a dry run, so nothing was compared. Run the study without dry_run.")
         if self.result is None:
@@ -140,20 +140,20 @@ class StudyResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         if self.studies:
             for name, study in self.studies.items():
-                say(console, f"\n{name}")
+                print_text(console, f"\n{name}")
                 study.show(console)
             tokens = f"{self.cost.tokens:,} tokens"
-            say(console, f"\nAll {len(self.studies)} studies: at most {self.cost.most:,} samples and {tokens}.")
+            print_text(console, f"\nAll {len(self.studies)} studies: at most {self.cost.most:,} samples and {tokens}.")
             return
         if self.study is None or self.result is None:
             what = "Samples are missing; run the same study again to resume." if self.study else "Nothing was drawn."
-            say(console, f"At most {self.cost.most:,} samples of {self.cost.problems:,} problems. {what}")
+            print_text(console, f"At most {self.cost.most:,} samples of {self.cost.problems:,} problems. {what}")
             return
         from offleash.reporting.comparison import show
 
         show(console_of(console), self.result.comparisons)
         folders = " ".join(str(run.folder) for run in self.study.drawn)
-        say(
+        print_text(
             console,
             f"\nTo compare again: offleash compare {folders}   (--flips: which classes depend on the "
             f"verdicts)\nReport: {self.report}",
@@ -216,9 +216,9 @@ class VerifyResult(Result):
         from offleash.verifying.report import outcomes_text, verification_text
 
         if self.of_rows:
-            say(console, outcomes_text(self.counts["verdicts"], self.counts["steps"], self.failures))
+            print_text(console, outcomes_text(self.counts["verdicts"], self.counts["steps"], self.failures))
         else:
-            say(console, "\n".join(verification_text(run) for run in self.runs))
+            print_text(console, "\n".join(verification_text(run) for run in self.runs))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -247,7 +247,7 @@ class ScoreResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.scoring.report import file_text, scored_text
 
-        say(console, "\n".join(map(scored_text, self.runs)) if self.file is None else file_text(self.file))
+        print_text(console, "\n".join(map(scored_text, self.runs)) if self.file is None else file_text(self.file))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -306,7 +306,7 @@ class ImportResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.loading.import_logs import imported_text
 
-        say(console, imported_text(self.logs))
+        print_text(console, imported_text(self.logs))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -332,7 +332,7 @@ class CheckResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.verifying.check_problems import check_text
 
-        say(console, check_text(self.check))
+        print_text(console, check_text(self.check))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -359,7 +359,7 @@ class FsckResult(Result):
     def show(self, console: "Console | None" = None) -> None:
         from offleash.drawing.fsck import fsck_text
 
-        say(console, "\n".join(map(fsck_text, self.runs)))
+        print_text(console, "\n".join(map(fsck_text, self.runs)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

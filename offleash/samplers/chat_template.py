@@ -66,7 +66,7 @@ def chat_options(system: str | None, kwargs: Mapping[str, str], raw: bool = Fals
     options = ChatOptions(system, {name: _json_value(text) for name, text in kwargs.items()})
     if options and raw:
         raise OffleashError(
-            f"{options.flags} change what the chat template makes of a prompt, and --raw leaves it out. Drop one of "
+            f"{options.flags} change how the chat template formats a prompt, and --raw does not use it. Drop one of "
             "them, or put the text into --prompt FILE."
         )
     if system is not None and not system.strip():
@@ -113,7 +113,7 @@ def chat(text: str, tokenizer: Tokenizer, options: ChatOptions = NO_OPTIONS) -> 
         raise failed_template(tokenizer, error, options) from None
     if options.system is not None and options.system.strip() not in rendered:
         raise OffleashError(
-            f"The chat template of {_name(tokenizer)} leaves the system message out. Put its text into --prompt FILE "
+            f"The chat template of {_name(tokenizer)} ignores the system message. Put its text into --prompt FILE "
             "instead."
         )
     return RenderedPrompt(rendered, templated=True, thinking=opens_reasoning(rendered))

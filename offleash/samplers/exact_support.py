@@ -87,8 +87,10 @@ def expander_of(sampler: Sampler) -> Expander:
 
     assert isinstance(sampler, HuggingFace)
     if sampler.network is None:
-        reason = f"it runs through transformers' generate ({sampler.why_generate})"
-        step = "Leave out --set engine=generate" if sampler.why_generate == "as requested" else "Draw samples instead"
+        reason = f"it runs through transformers' generate ({sampler.generate_reason})"
+        step = (
+            "Leave out --set engine=generate" if sampler.generate_reason == "as requested" else "Draw samples instead"
+        )
         raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {reason}. {step}.")
     return _SharedPrefixExpander(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)
 

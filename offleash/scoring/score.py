@@ -21,12 +21,12 @@ from offleash.data.scores import (
     SCORES,
     ScoredSample,
     positions_folder,
-    read_about,
+    read_score_metadata,
     same_model,
     scan_scores,
     scores_folder,
     with_token_means,
-    write_about,
+    write_score_metadata,
 )
 from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged_shard_error, drop_without_samples, scan_shards
 from offleash.data.tables import SAMPLES
@@ -68,17 +68,17 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
         "about": {**loaded, "settings": dict(about.settings)},
         "template": template_of(scorer),
     }
-    old = read_about(folder, name)
+    old = read_score_metadata(folder, name)
     if old is None:
         versions = {"offleash": __version__, **about.versions}
-        write_about(folder, name, {"schema": 1, **identity, "versions": versions})
+        write_score_metadata(folder, name, {"schema": 1, **identity, "versions": versions})
     else:
         _refuse(folder, name, old, identity)
 
 
 def refuse_other_settings(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
     """Refuse scores of another model or decoding by their names, before a model is loaded."""
-    old = read_about(folder, name)
+    old = read_score_metadata(folder, name)
     if old is not None:
         _refuse(folder, name, old, {"model": model, "decoding": _decoded(decoding)})
 
@@ -300,8 +300,8 @@ def _correct_keys(run: Run, chosen: Selection) -> pl.DataFrame:
     if run.verdicts is None or not run.verifier:
         raise no_verdicts(run.name)
     correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
-    here = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
-    return run.verdicts.filter(correct & here).select(KEY).collect(engine="streaming")
+    in_selection = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
+    return run.verdicts.filter(correct & in_selection).select(KEY).collect(engine="streaming")
 
 
 def _drawn_from(origin: Origin, scorer: "Scorer") -> bool:
@@ -314,8 +314,8 @@ def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int
     """How many samples have two token counts, of the draw and of the scored text; and for how many they differ."""
     both = samples.select(*KEY, drawn="tokens").join(scores.select(*KEY, "tokens"), on=KEY)
     known = both.filter(pl.col("drawn").is_not_null() & pl.col("tokens").is_not_null())
-    compared, differ = known.select(pl.len(), (pl.col("drawn") != pl.col("tokens")).sum()).collect().row(0)
-    return int(compared), int(differ)
+    compared, differing_count = known.select(pl.len(), (pl.col("drawn") != pl.col("tokens")).sum()).collect().row(0)
+    return int(compared), int(differing_count)
 
 
 def _reason_counts(scores: pl.LazyFrame) -> dict[str, int]:

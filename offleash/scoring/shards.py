@@ -58,7 +58,7 @@ KEY = ["problem", "index"]
 class Selection:
     """Which samples of a run are scored; all of them by default. The conditions are joined by and."""
 
-    first: int | None = None  # of each problem, by index
+    first: int | None = None  # samples per problem that are scored, by index
     correct: bool = False  # only those that the verifier judged correct
     problems: frozenset[str] | None = None  # None: all
 
@@ -111,7 +111,7 @@ class RunScorer:
             )
         scored = chosen.clear() if stored is None else stored.select(KEY)
         positions = positions_on(self.folder, self.name, shard.name)
-        with_positions = None if positions is None else placed_samples(positions, keys, scored)
+        with_positions = None if positions is None else samples_with_positions(positions, keys, scored)
         unscored = chosen.join(scored, on=KEY, how="anti")
         without_positions = self._without_positions(keys, chosen, scored, with_positions)
         missing = pl.concat([unscored, without_positions]).unique()
@@ -133,7 +133,7 @@ class RunScorer:
                 scores.append(frame.join(scored, on=KEY, how="anti"))
                 positions_of.append(where)
                 self._report(rows.height)
-        # Positions first: a kill in between leaves positions of samples without scores, which `placed_samples` notices.
+        # Positions first: a kill in between leaves positions without scores, found by `samples_with_positions`.
         write_positions(self.folder, self.name, pl.concat(positions_of), shard.name)
         write_scores(self.folder, self.name, pl.concat(scores), shard.name)
 
@@ -146,7 +146,7 @@ class RunScorer:
         """
         wanted = chosen.clear() if self.selection.correct else chosen
         if with_positions is None:  # by an older version, or a kill came between the two files
-            lost = scored if are_first(scored, keys) else scored.clear()
+            lost = scored if are_first_samples(scored, keys) else scored.clear()
             return pl.concat([wanted, lost]).unique()
         return wanted.join(with_positions, on=KEY, how="anti")
 
@@ -277,7 +277,7 @@ def positions_of(problems: Sequence[str], texts: Sequence[Entropies], copies: Se
     return pl.concat(parts)
 
 
-def placed_samples(positions: pl.DataFrame, keys: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame | None:
+def samples_with_positions(positions: pl.DataFrame, keys: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame | None:
     """The samples of a shard that its positions are of: the first of each problem by index, as many as were counted.
 
     None where some of those have no score: a kill came between the two files, so positions have to be computed again.
@@ -288,7 +288,7 @@ def placed_samples(positions: pl.DataFrame, keys: pl.DataFrame, scored: pl.DataF
     return first if complete else None
 
 
-def are_first(scored: pl.DataFrame, keys: pl.DataFrame) -> bool:
+def are_first_samples(scored: pl.DataFrame, keys: pl.DataFrame) -> bool:
     """Whether samples are the first ones of their problems, by index, among all keys."""
     count = scored.group_by("problem").agg(count=pl.len())
     last = _ranked(keys).join(scored, on=KEY, how="semi").group_by("problem").agg(last=pl.col("rank").max())

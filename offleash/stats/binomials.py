@@ -16,7 +16,7 @@ from offleash.errors import OffleashError
 Float = NDArray[np.float64]
 Integer = NDArray[np.int64]
 
-MOST = 1 << 22  # samples per problem and run; the table for two runs takes 128 MB there
+MAX_SAMPLES_PER_RUN = 1 << 22  # samples per problem and run; the table for two runs takes 128 MB there
 
 # Log-factorials are large and differ by little: subtracting them as floats costs ten digits at n = 16,384. Here every
 # log is cut into two integers, a coarse and a fine one, whose sums are exact.
@@ -105,9 +105,9 @@ def hypergeometric_at_least(hits: ArrayLike, drawn: ArrayLike, correct: ArrayLik
         term = term * ((kind - j) * (k_ - j) / ((j + 1) * (n_ - kind - k_ + j + 1.0)))
         tail[active] += term
         j = j + 1
-        open_ = term > NEGLIGIBLE * tail[active]
-        if not open_.all():
-            active, j, term, kind, k_, n_ = (value[open_] for value in (active, j, term, kind, k_, n_))
+        unfinished = term > NEGLIGIBLE * tail[active]
+        if not unfinished.all():
+            active, j, term, kind, k_, n_ = (value[unfinished] for value in (active, j, term, kind, k_, n_))
     chance = tail.reshape(x.shape)
     return np.where(above, np.minimum(chance, 1.0), np.maximum(1.0 - chance, 0.0))
 
@@ -273,10 +273,10 @@ def _log_factorials(terms: list[tuple[Integer, int]]) -> Float:
 
 
 def _size(largest: int) -> int:
-    if largest > 2 * MOST:
+    if largest > 2 * MAX_SAMPLES_PER_RUN:
         raise OffleashError(
-            f"A problem has {largest:,} samples over all runs; offleash supports up to {MOST:,} per run. "
-            "Check that this column is the number of samples."
+            f"A problem has {largest:,} samples over all runs; offleash supports up to {MAX_SAMPLES_PER_RUN:,} per "
+            "run. Check that this column is the number of samples."
         )
     return max(1 << 15, 1 << largest.bit_length())
 

@@ -234,23 +234,35 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     # (kept, kept twice, gain): a loss, a keep, and half a keep that a redraw would not show: the ratio can exceed 1
     pseudo_43 = np.array([[0.0, 1, 1], [1, 1, -1], [0.5, 0, 0], [0, 0, 0]])
     sums_B3 = replicate_sums(value_P3, pseudo_43, strata(pair.benchmark_P[first_P]), replicates, seed)
-    kept, kept_twice, gain = value_P3.sum(axis=0)
+    kept, kept_by_redraw, gain = value_P3.sum(axis=0)
     least = 1e-9 * max(
         float(before_P.sum()), 1.0
     )  # 2 a_k - a_2k is 0 where no problem was reached twice, but for rounding
-    kept_twice = kept_twice if kept_twice > least else 0.0
-    estimate_2 = np.array([kept / kept_twice if kept_twice > 0 else np.nan, gain])
+    kept_by_redraw = kept_by_redraw if kept_by_redraw > least else 0.0
+    estimate_2 = np.array([kept / kept_by_redraw if kept_by_redraw > 0 else np.nan, gain])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
-    net, over = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
+    ratio_range, gain_range = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
     if float(effective(np.maximum(value_P3[:, 1], 0.0))) < MIN_EFFECTIVE_PROBLEMS:
-        net = NO_INTERVAL
+        ratio_range = NO_INTERVAL
     # (1-a)(b-a) is at least -1/4 and at most 1 for every target; pseudo-problems would let an interval pass these ends
-    over = clipped(over, min(-len(pair) / 4, float(gain)), float(len(pair)))
+    gain_range = clipped(gain_range, min(-len(pair) / 4, float(gain)), float(len(pair)))
     seen = float(before_P.sum())
-    observed, again = (float(kept) / seen, float(kept_twice) / seen) if seen > 0 else (float("nan"), float("nan"))
+    observed, redraw_share = (
+        (float(kept) / seen, float(kept_by_redraw) / seen) if seen > 0 else (float("nan"), float("nan"))
+    )
     expected_redraw = float(new_P.sum())
-    return Retest(k, float(estimate_2[0]), float(gain), observed, again, expected_redraw, net, over, extrapolated)
+    return Retest(
+        k,
+        float(estimate_2[0]),
+        float(gain),
+        observed,
+        redraw_share,
+        expected_redraw,
+        ratio_range,
+        gain_range,
+        extrapolated,
+    )
 
 
 def _next_draw(correct_P: Integer) -> Float:
@@ -295,7 +307,7 @@ def holm(p_P: ArrayLike) -> Floats:
     p = _probabilities(p_P)
     order = np.argsort(p, kind="stable")
     monotone = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _unsorted(np.minimum(monotone, 1.0), order)
+    return _in_original_order(np.minimum(monotone, 1.0), order)
 
 
 def benjamini_hochberg(p_P: ArrayLike) -> Floats:
@@ -315,7 +327,7 @@ def benjamini_hochberg(p_P: ArrayLike) -> Floats:
     order = np.argsort(p, kind="stable")
     scaled = p[order] * p.size / np.arange(1, p.size + 1)
     monotone = np.minimum.accumulate(scaled[::-1])[::-1]
-    return _unsorted(np.minimum(monotone, 1.0), order)
+    return _in_original_order(np.minimum(monotone, 1.0), order)
 
 
 def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
@@ -371,7 +383,7 @@ def _probabilities(p_P: ArrayLike) -> Floats:
     return p
 
 
-def _unsorted(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
+def _in_original_order(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
     out = np.empty_like(sorted_P)
     out[order] = sorted_P
     return out

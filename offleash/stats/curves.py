@@ -257,7 +257,7 @@ def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) 
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
         if after_K[i] == 0 and before_K[0] == 0:
-            reason = "neither run has a correct sample with so few"
+            reason = "neither run has a correct sample at so small a budget"
         elif estimate < 1:
             reason = "less than one sample of the run before"
         elif np.isinf(estimate):

@@ -99,10 +99,12 @@ def entropy_chao_shen(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -
         array([0.8923, 0.    ])
     """
     answers = _answers(count_A, problem_A, problems)
-    once_P = _seen(answers, 1)
+    singletons_P = _seen(answers, 1)
     # all seen once would make the coverage 0 and the entropy infinite; the authors' code takes one away
-    covered_P = 1 - np.where(once_P == answers.total_P, once_P - 1, once_P) / np.maximum(answers.total_P, 1)
-    share_A = covered_P[answers.problem_A] * answers.count_A / answers.total_A
+    coverage_P = 1 - np.where(singletons_P == answers.total_P, singletons_P - 1, singletons_P) / np.maximum(
+        answers.total_P, 1
+    )
+    share_A = coverage_P[answers.problem_A] * answers.count_A / answers.total_A
     with np.errstate(divide="ignore"):  # a single class with share 1 is certain to be seen: log 0, chance 1
         seen_A = -np.expm1(answers.total_A * np.log1p(-share_A))
     return _sum(answers, -share_A * np.log(share_A) / seen_A)
@@ -126,14 +128,18 @@ def entropy_chao_wang_jost(count_A: ArrayLike, problem_A: ArrayLike, problems: i
     from scipy.special import digamma
 
     answers = _answers(count_A, problem_A, problems)
-    n_P, once_P, twice_P = answers.total_P.astype(np.float64), _seen(answers, 1), _seen(answers, 2)
+    n_P, singletons_P, doubletons_P = answers.total_P.astype(np.float64), _seen(answers, 1), _seen(answers, 2)
     seen_A = answers.count_A / answers.total_A * (digamma(answers.total_A) - digamma(answers.count_A))
     unseen_P = np.zeros(answers.total_P.size)
-    some = once_P > 0
-    n, once, twice = n_P[some], once_P[some], twice_P[some]
-    A = np.where(twice > 0, 2 * twice / np.maximum((n - 1) * once + 2 * twice, 1), 2 / ((n - 1) * (once - 1) + 2))
+    some = singletons_P > 0
+    n, singletons, doubletons = n_P[some], singletons_P[some], doubletons_P[some]
+    A = np.where(
+        doubletons > 0,
+        2 * doubletons / np.maximum((n - 1) * singletons + 2 * doubletons, 1),
+        2 / ((n - 1) * (singletons - 1) + 2),
+    )
     # (1-A)^(1-n) {-log A - sum_{r<n} (1-A)^r/r} cancels badly; it equals sum_{r>=n} (1-A)^(r-n+1)/r, term by term
-    unseen_P[some] = once / n * (1 - A) / n * _lerch(n, A)
+    unseen_P[some] = singletons / n * (1 - A) / n * _lerch(n, A)
     return _sum(answers, seen_A) + unseen_P
 
 
@@ -214,8 +220,10 @@ def chao1(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
         array([5.7778])
     """
     answers = _answers(count_A, problem_A, problems)
-    n_P, once_P, twice_P = _nan_if_none(answers), _seen(answers, 1), _seen(answers, 2)
-    unseen_P = np.where(twice_P > 0, once_P**2 / (2 * np.maximum(twice_P, 1)), once_P * (once_P - 1) / 2)
+    n_P, singletons_P, doubletons_P = _nan_if_none(answers), _seen(answers, 1), _seen(answers, 2)
+    unseen_P = np.where(
+        doubletons_P > 0, singletons_P**2 / (2 * np.maximum(doubletons_P, 1)), singletons_P * (singletons_P - 1) / 2
+    )
     return np.bincount(answers.problem_A, minlength=problems) + (n_P - 1) / n_P * unseen_P
 
 

@@ -36,12 +36,12 @@ TESTS = 4  # by probability, the same in order, by place within requests, and ac
 
 # Chance that the bet gives to a copy. None is near 0: a bet that wins on the faintest excess would also win on what is
 # not quite independent in an honest server, such as answers that come in the order of their length.
-BETS = np.array([0.25, 0.6, 0.95])
+BET_SIZES = np.array([0.25, 0.6, 0.95])
 
 # A probability is taken for larger than it is said to be: it is a sum of rounded numbers, and an error of a percent
 # would add up over 16,384 samples of a likely text. What is all but certain says nothing then.
 ABSOLUTE_MARGIN, RELATIVE = 0.05, 0.02
-SAME_TOLERANCE = 1e-6  # log-probabilities of one token sequence; one text can come from several
+TIE_TOLERANCE = 1e-6  # log-probabilities of one token sequence; one text can come from several
 MIN_LOG_PROBABILITY = -6.0  # log-probability below which a bet pays no more: no single pair of texts decides a run
 
 Labels = NDArray[np.uint64]
@@ -109,7 +109,7 @@ def log_chance_of_repeats(drawn: int, count: ArrayLike, log_probability: ArrayLi
 
 
 def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
-    """Log-likelihood ratio, for each of the BETS, of copying the sample before against drawing by its probability.
+    """Log-likelihood ratio, for each of the BET_SIZES, of copying the sample before against drawing by its probability.
 
     No bet is made after a text whose probability is not known (NaN) or about 1.
 
@@ -118,7 +118,7 @@ def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
         log_probability_N: log-probability of each text; NaN: not known.
 
     Returns:
-        One log-ratio for each of the BETS.
+        One log-ratio for each of the BET_SIZES.
 
     Example:
         >>> log_repeating(np.array([7, 7, 7], dtype=np.uint64), np.log([0.01, 0.01, 0.01])).round(2)
@@ -128,22 +128,22 @@ def log_repeating(label_N: Labels, log_probability_N: Float) -> Float:
     difference_N = np.abs(
         log_probability_N[1:] - log_probability_N[:-1]
     )  # NaN, and so lost, where the next is not known
-    is_repeat = (label_N[1:] == label_N[:-1]) & (difference_N <= SAME_TOLERANCE)
-    ratio_NR = 1 - BETS + BETS * (is_repeat * np.exp(-log_p))[log_p < 0, None]
+    is_repeat = (label_N[1:] == label_N[:-1]) & (difference_N <= TIE_TOLERANCE)
+    ratio_NR = 1 - BET_SIZES + BET_SIZES * (is_repeat * np.exp(-log_p))[log_p < 0, None]
     return np.asarray(np.log(ratio_NR).sum(axis=0))
 
 
-def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
-    """Log-likelihood ratio, for each of the BETS, of copying against exchange, for N samples in the order laid out.
+def log_copying(label_N: Labels, is_bet_N: NDArray[np.bool_]) -> Float:
+    """Log-likelihood ratio, for each of BET_SIZES, of copying against exchange, for N samples in the given order.
 
-    `follows` marks the places at which a copy of the place before is bet on, as long as the urn still holds one.
+    `is_bet_N` marks the places at which a copy of the place before is bet on, as long as the urn still holds one.
 
     Args:
         label_N: a hash of each text, in the order laid out.
-        follows_N: the places at which a copy of the place before is bet on.
+        is_bet_N: the places at which a copy of the place before is bet on.
 
     Returns:
-        One log-ratio for each of the BETS.
+        One log-ratio for each of the BET_SIZES.
 
     Example:
         >>> log_copying(np.array([7, 7, 8, 8], dtype=np.uint64), np.array([False, True, False, True])).round(2)
@@ -151,12 +151,12 @@ def log_copying(label_N: Labels, follows_N: NDArray[np.bool_]) -> Float:
     """
     _, code_N, total_U = np.unique(label_N, return_inverse=True, return_counts=True)
     remaining_N = total_U[code_N] - _earlier_count(code_N)  # in the urn, of a place's own text, before it is taken
-    same_N, copy_left_N = np.zeros(len(code_N), bool), np.zeros(len(code_N), bool)
+    same_N, copy_remains_N = np.zeros(len(code_N), bool), np.zeros(len(code_N), bool)
     same_N[1:] = code_N[1:] == code_N[:-1]
-    copy_left_N[1:] = remaining_N[:-1] > 1
+    copy_remains_N[1:] = remaining_N[:-1] > 1
     chance_N = remaining_N / np.arange(len(code_N), 0, -1)
-    bet_mask_N = follows_N & copy_left_N
-    ratio_NR = 1 - BETS + BETS * (same_N / chance_N)[bet_mask_N, None]
+    bet_mask_N = is_bet_N & copy_remains_N
+    ratio_NR = 1 - BET_SIZES + BET_SIZES * (same_N / chance_N)[bet_mask_N, None]
     return np.asarray(np.log(ratio_NR).sum(axis=0))
 
 
@@ -168,16 +168,16 @@ def within_requests(first: Labels, second: Labels) -> Float:
         second: those of the next request.
 
     Returns:
-        One log-ratio for each of the BETS; large where choices of one request are copies.
+        One log-ratio for each of the BET_SIZES; large where choices of one request are copies.
 
     Example:
         >>> copies, others = np.array([1, 1, 1], dtype=np.uint64), np.array([2, 2, 2], dtype=np.uint64)
         >>> within_requests(copies, others).round(2)
         array([0.88, 1.67, 2.23])
     """
-    follows = np.ones(len(first) + len(second), bool)
-    follows[[0, len(first)]] = False
-    return log_copying(np.concatenate([first, second]), follows)
+    is_bet = np.ones(len(first) + len(second), bool)
+    is_bet[[0, len(first)]] = False
+    return log_copying(np.concatenate([first, second]), is_bet)
 
 
 def across_requests(first: Labels, second: Labels) -> Float:
@@ -188,7 +188,7 @@ def across_requests(first: Labels, second: Labels) -> Float:
         second: those of the next request.
 
     Returns:
-        One log-ratio for each of the BETS; large where a seed was used again.
+        One log-ratio for each of the BET_SIZES; large where a seed was used again.
 
     Example:
         >>> texts = np.array([1, 2, 3], dtype=np.uint64)
@@ -215,21 +215,21 @@ class CopyingEvidence:
         28.2
     """
 
-    looks: int = 0
-    started_log_R: Float = field(
-        default_factory=lambda: np.full(len(BETS), -np.inf)
+    set_count: int = 0
+    log_product_R: Float = field(
+        default_factory=lambda: np.full(len(BET_SIZES), -np.inf)
     )  # log of the products begun so far
 
     def after(self, log_ratio_R: Float) -> "CopyingEvidence":
         """With one more set of samples."""
-        t = self.looks + 1
-        return CopyingEvidence(t, np.logaddexp(self.started_log_R, -np.log(t * (t + 1.0))) + log_ratio_R)
+        t = self.set_count + 1
+        return CopyingEvidence(t, np.logaddexp(self.log_product_R, -np.log(t * (t + 1.0))) + log_ratio_R)
 
     @property
     def log(self) -> float:
         """Log of the evidence: that it ever reaches -log(a) has chance at most a for independent draws."""
-        started = special.logsumexp(self.started_log_R) - np.log(len(BETS))
-        return float(np.logaddexp(started, -np.log(self.looks + 1.0)))
+        started = special.logsumexp(self.log_product_R) - np.log(len(BET_SIZES))
+        return float(np.logaddexp(started, -np.log(self.set_count + 1.0)))
 
 
 def _earlier_count(code_N: NDArray[np.intp]) -> NDArray[np.intp]:

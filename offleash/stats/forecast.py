@@ -21,7 +21,7 @@ SMOOTHING = 8  # length of the binomial that damps the alternating series
 MAX_EXTRAPOLATION = 8  # times n; beyond, the range holds almost everything
 MIN_SAMPLES = 4  # samples per problem below which counts hardly tell rates apart
 POOLED = 16  # correct samples beyond which a count says nothing about the problems that larger budgets newly reach
-MOST_SIZES = 8  # different numbers of samples that are kept apart; more are rounded to steps of SIZE_STEP
+MAX_SIZES = 8  # different numbers of samples that are kept apart; more are rounded to steps of SIZE_STEP
 SIZE_STEP = 1.1  # a rate is then off by a twentieth at most, less than the distance of two rates on the grid
 LOG_LIKELIHOOD_DROP = 3.0  # -log(.05): where no problem is reached, the upper end is then that of the rule of three
 # Standard deviations of drawing noise on top of that. How many problems were reached by luck is a Poisson variable:
@@ -133,8 +133,7 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
     if reason is None and (ahead & within).any():
         low[ahead & within], high[ahead & within] = _range(drawn, correct, budgets[ahead & within])
         notes.append(
-            "the range covers every distribution of success rates that the counts do not rule out, and the noise of "
-            "drawing"
+            "the range covers every distribution of success rates that the counts do not rule out, and sampling noise"
         )
     if not within.all():
         notes.append(f"no forecast beyond {MAX_EXTRAPOLATION}n = {MAX_EXTRAPOLATION * n} samples")
@@ -148,9 +147,11 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
 def _no_range(n: int, problems: int) -> str | None:
     """Why nothing beyond n can be forecast, in a sentence."""
     if problems < MIN_EFFECTIVE_PROBLEMS:
-        return f"a forecast needs {MIN_EFFECTIVE_PROBLEMS} problems to show how rates differ, here {problems}"
+        return f"a forecast needs {MIN_EFFECTIVE_PROBLEMS} problems to show how rates differ; found {problems}"
     if n < MIN_SAMPLES:
-        return f"a forecast needs {MIN_SAMPLES} samples per problem to tell small rates from large ones, here {n}"
+        return (
+            f"a forecast needs {MIN_SAMPLES} samples per problem to distinguish small rates from large ones; found {n}"
+        )
     return None
 
 
@@ -165,24 +166,26 @@ def _range(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> tuple[Floats, Flo
 
     n_U, count_U = np.unique(drawn_P, return_counts=True)
     rounded_P = drawn_P
-    if n_U.size > MOST_SIZES:
+    if n_U.size > MAX_SIZES:
         rounded_P = np.rint(SIZE_STEP ** np.rint(np.log(drawn_P) / np.log(SIZE_STEP))).astype(np.int64)
     likelihood = RateLikelihood.of(rounded_P, np.minimum(correct_P, rounded_P), POOLED)
     rate_J, best = likelihood.rate_J, npmle(likelihood)
-    new_KJ, luck_K = np.zeros((budgets_K.size, rate_J.size)), np.zeros(budgets_K.size)
+    new_KJ, sampling_variance_K = np.zeros((budgets_K.size, rate_J.size)), np.zeros(budgets_K.size)
     for n, count in zip(n_U, count_U / drawn_P.size, strict=True):
         # the chance to be missed by n samples and reached by k; with more than k samples, pass@k is known up to luck
         new_KJ += count * (miss(rate_J, n) - miss(rate_J, np.maximum(budgets_K, n)[:, None]))
-        least_1 = np.minimum(budgets_K, n)[:, None]
-        luck_K += count * (n > budgets_K) * ((miss(rate_J, least_1) - miss(rate_J, 2 * least_1)) @ best.weight_J)
-    least_K, most_K = functional_range(likelihood, best, new_KJ, LOG_LIKELIHOOD_DROP)
+        capped_K1 = np.minimum(budgets_K, n)[:, None]
+        sampling_variance_K += (
+            count * (n > budgets_K) * ((miss(rate_J, capped_K1) - miss(rate_J, 2 * capped_K1)) @ best.weight_J)
+        )
+    min_new_K, max_new_K = functional_range(likelihood, best, new_KJ, LOG_LIKELIHOOD_DROP)
     # The number newly reached has a variance of at most N new (1 - new). Its expectation given the rates differs from
     # what is seen by as much: problems with a small rate were reached or not by luck, with a variance of N times the
     # share newly reached at 2n. So the lower end may be below what is reached, by Z_LOW^2/4 = 1.4 problems at most.
     low_noise, high_noise = Z_LOW / np.sqrt(drawn_P.size), Z_HIGH / np.sqrt(drawn_P.size)
-    variance_K = np.maximum(least_K + luck_K, low_noise**2 / 4)  # x - noise sqrt(x) is least there
-    low_K = variance_K - luck_K - low_noise * np.sqrt(np.minimum(variance_K, MAX_VARIANCE))
-    high_K = most_K + high_noise * np.sqrt(np.minimum(most_K + luck_K, MAX_VARIANCE))
+    variance_K = np.maximum(min_new_K + sampling_variance_K, low_noise**2 / 4)  # x - noise sqrt(x) is least there
+    low_K = variance_K - sampling_variance_K - low_noise * np.sqrt(np.minimum(variance_K, MAX_VARIANCE))
+    high_K = max_new_K + high_noise * np.sqrt(np.minimum(max_new_K + sampling_variance_K, MAX_VARIANCE))
     seen_K = _coverage(drawn_P, correct_P, budgets_K)
     low_K, high_K = np.clip(seen_K + low_K, 0, 1), np.clip(seen_K + high_K, 0, 1)
     order = np.argsort(budgets_K, kind="stable")  # coverage cannot fall with the budget

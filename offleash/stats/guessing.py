@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 ROWS_AT_A_TIME = (
     256  # problems compared with all others at a time: memory stays bounded when every problem shares its answers
 )
-SAME_TOLERANCE = 1e-12  # shares nearer than this are equal
+TIE_TOLERANCE = 1e-12  # shares nearer than this are equal
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def guess_floor(
         row = np.repeat(np.arange(accepted_share.shape[0]), np.diff(accepted_share.indptr))
         sum_P[rows] = np.bincount(row, weights=accepted_share.data, minlength=accepted_share.shape[0])
         # problems whose wrong answers are correct on p at least as often as the run is: the rank of its rate
-        high = (accepted_share.data > 0) & (accepted_share.data >= rate_P[rows][row] - SAME_TOLERANCE)
+        high = (accepted_share.data > 0) & (accepted_share.data >= rate_P[rows][row] - TIE_TOLERANCE)
         above_P[rows] = np.bincount(row[high], minlength=accepted_share.shape[0])
     eligible_P = np.where(np.diff(accepts.indptr) > 0, np.rint(has_errors_P.sum() - excluded_P), 0.0)
     known_P = eligible_P > 0

@@ -30,7 +30,7 @@ class Reach(StrEnum):
 
 
 @dataclass(frozen=True)
-class WeighedMass:
+class ImportanceMass:
     """A model's correct mass on P problems, estimated with the samples of another."""
 
     estimate_P: Float
@@ -81,9 +81,9 @@ def distinct_mass(log_other_Y: ArrayLike, problem_Y: ArrayLike, problems: int) -
     return np.asarray(np.exp(np.minimum(log_sums(log_other_Y, problem_Y, problems), 0.0)))
 
 
-def weighed_mass(
+def importance_mass(
     log_other_S: ArrayLike, log_finder_S: ArrayLike, problem_S: ArrayLike, drawn_P: ArrayLike
-) -> WeighedMass:
+) -> ImportanceMass:
     """Importance sampling: the mean over a finder's `drawn_P` samples of R q(y)/pi(y), from its right samples (S).
 
     Unbiased for the other's correct mass on what the finder can draw (Kahn and Marshall 1953; Owen, Monte Carlo
@@ -102,7 +102,7 @@ def weighed_mass(
         The estimate per problem, how many samples carry it, and a 95% lower bound.
 
     Example:
-        >>> mass = weighed_mass(np.log([0.01, 0.01]), np.log([0.1, 0.1]), [0, 0], [4])
+        >>> mass = importance_mass(np.log([0.01, 0.01]), np.log([0.1, 0.1]), [0, 0], [4])
         >>> mass.estimate_P.round(4), mass.effective_P.round(4)
         (array([0.05]), array([2.]))
     """
@@ -110,12 +110,12 @@ def weighed_mass(
     n_P = np.asarray(drawn_P, dtype=np.float64)
     possible_S = np.isfinite(other_S) & np.isfinite(finder_S)
     log_S = np.subtract(other_S, finder_S, out=np.full_like(other_S, -np.inf), where=possible_S)
-    sum_P, square_P = (log_sums(times * log_S, problem_S, len(n_P)) for times in (1, 2))
+    sum_P, square_P = (log_sums(power * log_S, problem_S, len(n_P)) for power in (1, 2))
     finite_P = np.isfinite(sum_P)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         estimate_P = np.where(n_P > 0, np.exp(sum_P - np.log(n_P)), np.nan)
         effective_P = np.where(finite_P, np.exp(2 * sum_P - square_P), 0.0)
-    return WeighedMass(estimate_P, effective_P, np.minimum(ZETA * estimate_P, 1.0))
+    return ImportanceMass(estimate_P, effective_P, np.minimum(ZETA * estimate_P, 1.0))
 
 
 def mass_of_both(
@@ -170,20 +170,20 @@ def chance_within(low_P: ArrayLike, k: int) -> Float:
         return np.asarray(-np.expm1(k * np.log1p(-p_P)))
 
 
-def trusted_bound(bound_P: ArrayLike, mass: WeighedMass) -> Float:
+def trusted_bound(bound_P: ArrayLike, mass: ImportanceMass) -> Float:
     """What readings rest on: the certain bound, or the 95% one where more than one or two samples carry it.
 
     A problem that was chosen because a rare success came has few of them, and then the 95% bound does not hold.
 
     Args:
         bound_P: certain lower bounds (`distinct_mass`).
-        mass: estimates with their 95% bounds (`weighed_mass`).
+        mass: estimates with their 95% bounds (`importance_mass`).
 
     Returns:
         A lower bound per problem.
 
     Example:
-        >>> mass = WeighedMass(np.array([0.4, 0.4]), np.array([9.0, 1.5]), np.array([0.02, 0.02]))
+        >>> mass = ImportanceMass(np.array([0.4, 0.4]), np.array([9.0, 1.5]), np.array([0.02, 0.02]))
         >>> trusted_bound([0.001, 0.001], mass)
         array([0.02 , 0.001])
     """

@@ -18,7 +18,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PER_DECADE = 10  # grid points per factor of ten in the odds: neighbours differ by a quarter
-SMALLEST = 1e-3  # times 1/n, the smallest rate above 0: below it, chances are proportional to the rate up to 100 n
+MIN_RATE_FACTOR = (
+    1e-3  # times 1/n, the smallest rate above 0: below it, chances are proportional to the rate up to 100 n
+)
 TOLERANCE = 1e-3  # of a log-likelihood, and of a functional relative to the span of its values
 SMALL_DECREMENT = 0.1  # Newton's decrement, squared, at which a barrier problem is near enough to its optimum
 STEPS = 100  # of Newton's method per barrier; four or five are usual
@@ -103,7 +105,7 @@ class Mixture:
 
 
 def rate_grid(n: int, largest: float = 1.0) -> Floats:
-    """Rates from 0 to 1, even in log-odds above SMALLEST/n.
+    """Rates from 0 to 1, even in log-odds above MIN_RATE_FACTOR/n.
 
     Args:
         n: samples per problem.
@@ -117,7 +119,7 @@ def rate_grid(n: int, largest: float = 1.0) -> Floats:
         >>> float(rate_J[0]), float(rate_J[-1]), rate_J.size
         (0.0, 1.0, 88)
     """
-    low = float(np.log(SMALLEST / n))
+    low = float(np.log(MIN_RATE_FACTOR / n))
     high = -low if largest >= 0.5 else float(np.log(largest / (1 - largest)))
     odds = np.exp(np.linspace(low, high, int(np.ceil((high - low) / np.log(10) * PER_DECADE)) + 1))
     return np.concatenate([[0.0], odds / (1 + odds), [1.0]])
@@ -157,10 +159,10 @@ def npmle(likelihood: RateLikelihood) -> Mixture:
         array([0.25])
     """
     size = likelihood.rate_J.size
-    weight_J, nothing_J = np.full(size, 1 / size), np.zeros(size)
+    weight_J, zero_J = np.full(size, 1 / size), np.zeros(size)
     barrier = float(likelihood.weight_U.sum()) / size
     while True:
-        weight_J = _center(likelihood, weight_J, nothing_J, scale=1 / barrier)
+        weight_J = _center(likelihood, weight_J, zero_J, scale=1 / barrier)
         if size * barrier < TOLERANCE:  # what the barrier can cost at most
             return Mixture(likelihood.rate_J, weight_J, likelihood.log_likelihood(weight_J))
         barrier = max(barrier / 10, 0.9 * TOLERANCE / size)

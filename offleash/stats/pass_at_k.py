@@ -85,8 +85,8 @@ def log_miss_stopped(
     # of the N-1 places before it: without its last sample the record is a plain one of N-1 samples and m-1 successes.
     # Keeping the last sample would count a success that had to come: p = .05 would read too high.
     log = log_miss(n - stop, c - stop, k_)
-    beyond = stop & (k_ > n - stop) & (k_ <= np.asarray(budget))  # a stopped record cannot miss that often
-    return np.where(beyond, -np.inf, log)
+    impossible = stop & (k_ > n - stop) & (k_ <= np.asarray(budget))  # a stopped record cannot miss that often
+    return np.where(impossible, -np.inf, log)
 
 
 def pass_hat_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
@@ -352,13 +352,13 @@ def majority_at_k(
     correct = np.asarray(correct_A, dtype=np.bool_)
     order = np.argsort(problem, kind="stable")
     order = order[count[order] > 0]
-    edge = np.searchsorted(problem[order], np.arange(problems + 1))
+    boundary = np.searchsorted(problem[order], np.arange(problems + 1))
     value_P, error_P = np.full(problems, np.nan), np.full(problems, np.nan)
     for i in range(problems):
-        rows = order[edge[i] : edge[i + 1]]
+        rows = order[boundary[i] : boundary[i + 1]]
         ballot = _ballot(count[rows], correct[rows], votes[rows])
         if ballot.n >= k:
-            value_P[i], error_P[i] = _elect(ballot, k, draws, effort, (seed, i))
+            value_P[i], error_P[i] = _majority_of_problem(ballot, k, draws, effort, (seed, i))
     return Majority(k, value_P, error_P, error_P == 0)
 
 
@@ -366,7 +366,7 @@ class _Ballot(NamedTuple):
     count_U: Ints  # distinct numbers of votes among the answers that may be elected
     right_U: Ints  # how many correct answers have that number
     wrong_U: Ints
-    void: int  # samples that cannot be elected
+    ineligible: int  # samples that cannot be elected
     n: int  # all samples
 
     @property
@@ -388,7 +388,9 @@ def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.boo
     return _Ballot(count_U, right_U, answers_U - right_U, int(count_A[~votes_A].sum()), int(count_A.sum()))
 
 
-def _elect(ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, int]) -> tuple[float, float]:
+def _majority_of_problem(
+    ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, int]
+) -> tuple[float, float]:
     """maj@k of one problem and the standard error of it (0 if exact); the seed is that of its own simulation."""
     if not ballot.right_U.any():
         return 0.0, 0.0
@@ -398,9 +400,9 @@ def _elect(ballot: _Ballot, k: int, draws: int, effort: float, seed: tuple[int, 
         top = ballot.count_U.size - 1
         return float(ballot.right_U[top] / (ballot.right_U[top] + ballot.wrong_U[top])), 0.0
     if 2 * ballot.kinds * ballot.roots <= effort:  # at least two sums of so many terms: the race itself is not cheap
-        race = _vote_counts(ballot, k)
-        if race.effort <= effort:
-            return _exact_majority(ballot, k, race), 0.0
+        vote_counts = _vote_counts(ballot, k)
+        if vote_counts.effort <= effort:
+            return _exact_majority(ballot, k, vote_counts), 0.0
     return _simulated(ballot, k, draws, np.random.default_rng(seed))
 
 
@@ -426,30 +428,33 @@ def _vote_counts(ballot: _Ballot, k: int) -> _VoteCounts:
     return _VoteCounts(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
 
 
-def _exact_majority(ballot: _Ballot, k: int, race: _VoteCounts) -> float:
+def _exact_majority(ballot: _Ballot, k: int, vote_counts: _VoteCounts) -> float:
     answers_U, theta = ballot.right_U + ballot.wrong_U, k / ballot.n
-    z_F = np.exp(2j * np.pi * np.arange(race.roots // 2 + 1) / race.roots)
+    z_F = np.exp(2j * np.pi * np.arange(vote_counts.roots // 2 + 1) / vote_counts.roots)
     # conjugate roots give conjugate terms: count the inner ones twice and keep the real part
-    twice_F = np.where((np.arange(z_F.size) == 0) | (2 * np.arange(z_F.size) == race.roots), 1.0, 2.0) / race.roots
-    void_F = twice_F * (1 - theta + theta * z_F) ** ballot.void * z_F ** (-k % race.roots)
+    root_weight_F = (
+        np.where((np.arange(z_F.size) == 0) | (2 * np.arange(z_F.size) == vote_counts.roots), 1.0, 2.0)
+        / vote_counts.roots
+    )
+    ineligible_F = root_weight_F * (1 - theta + theta * z_F) ** ballot.ineligible * z_F ** (-k % vote_counts.roots)
     below_UF, power_F, credit = np.zeros((answers_U.size, z_F.size), dtype=np.complex128), np.ones_like(z_F), 0.0
-    winning = set(race.winning)
-    for m in range(1, max(race.winning, default=0) + 1):
-        below_UF += race.pmf_UM[:, m - 1, None] * power_F
+    winning = set(vote_counts.winning)
+    for m in range(1, max(vote_counts.winning, default=0) + 1):
+        below_UF += vote_counts.pmf_UM[:, m - 1, None] * power_F
         power_F = power_F * z_F
         if m in winning:
-            tie_UF = race.pmf_UM[:, m, None] * power_F
-            credit += _credit(ballot, below_UF, tie_UF, void_F, int(race.ties_M[m]))
+            tie_UF = vote_counts.pmf_UM[:, m, None] * power_F
+            credit += _credit(ballot, below_UF, tie_UF, ineligible_F, int(vote_counts.ties_M[m]))
     return float(np.clip(credit / binomial_pmf(k, ballot.n, theta), 0.0, 1.0))
 
 
-def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, void_F: Complex, ties: int) -> float:
+def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, ineligible_F: Complex, ties: int) -> float:
     """Chance, shared over ties, that a correct answer wins with the votes that `tie_UF` stands for."""
     answers_U, credit = ballot.right_U + ballot.wrong_U, 0.0
     node_Q, weight_Q = np.polynomial.legendre.leggauss(ties // 2 + 1)  # exact for the degree `ties` in u
     for winner in np.flatnonzero(ballot.right_U):
         rival_U = answers_U - (np.arange(answers_U.size) == winner)
-        won_F = void_F * tie_UF[winner] * ballot.right_U[winner]
+        won_F = ineligible_F * tie_UF[winner] * ballot.right_U[winner]
         for u, weight in zip((node_Q + 1) / 2, weight_Q / 2, strict=True):
             product_F = np.prod((below_UF + u * tie_UF) ** rival_U[:, None], axis=0)
             credit += weight * float((won_F @ product_F).real)
@@ -461,10 +466,10 @@ def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) ->
     answers_V = np.stack([ballot.wrong_U, ballot.right_U], axis=1).ravel()[::-1]
     count_A = np.repeat(np.repeat(ballot.count_U, 2)[::-1], answers_V)
     right_A = np.repeat(np.arange(answers_V.size) % 2 == 0, answers_V)
-    urn_A = np.append(count_A, ballot.void)
+    pool_A = np.append(count_A, ballot.ineligible)
     # "count" shuffles the samples themselves: cheap where k is much smaller than the number of answers
     method: Literal["count", "marginals"] = "count" if ballot.n <= MAX_SHUFFLED else "marginals"
-    drawn_BA = rng.multivariate_hypergeometric(urn_A, k, size=draws, method=method)[:, :-1]
+    drawn_BA = rng.multivariate_hypergeometric(pool_A, k, size=draws, method=method)[:, :-1]
     top_B = drawn_BA.max(axis=1)
     tied_BA = (drawn_BA == top_B[:, None]) & (top_B > 0)[:, None]
     credit_B = tied_BA[:, right_A].sum(axis=1) / np.maximum(tied_BA.sum(axis=1), 1)

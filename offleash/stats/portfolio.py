@@ -18,9 +18,9 @@ from offleash.stats.pass_at_k import log_miss_stopped
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_SPLITS = 65
+MAX_SPLITS = 65
 Z_95 = 1.959964  # normal quantile of a two-sided interval at LEVEL
-SAME_TOLERANCE = 1e-12  # coverages nearer than this are equal: a run alone is then preferred to a split
+TIE_TOLERANCE = 1e-12  # coverages nearer than this are equal: a run alone is then preferred to a split
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def portfolio(
     best = _best(coverage_S, base_S, rate_P2.mean(axis=0))
     value = _cross_fit(reach_PS, base_S, _halves(problems, halvings, seed)) if problems > 1 else nan
     gain = value - max(all_base, all_rl)
-    gain = 0.0 if gain < SAME_TOLERANCE else gain  # NaN stays
+    gain = 0.0 if gain < TIE_TOLERANCE else gain  # NaN stays
     ends = _gain_interval(reach_PS, gain, replicates, seed)
     left_out = enough_P.size - problems
     return Portfolio(
@@ -153,8 +153,8 @@ def portfolio_curve(
     """
     drawn = np.asarray(drawn_P2, dtype=np.int64)
     if budgets_K is None:
-        fewest = int(drawn.min(initial=1 << 40)) if drawn.size else 0
-        budgets_K = 2 ** np.arange(fewest.bit_length())
+        min_drawn = int(drawn.min(initial=1 << 40)) if drawn.size else 0
+        budgets_K = 2 ** np.arange(min_drawn.bit_length())
     budget_K = np.atleast_1d(np.asarray(budgets_K, dtype=np.int64))
     portfolios = [
         portfolio(drawn, correct_P2, int(k), halvings=halvings, replicates=replicates, seed=seed) for k in budget_K
@@ -174,7 +174,7 @@ def portfolio_curve(
 def _splits(k: int) -> Ints:
     if k < 1:
         raise ValueError(f"a budget needs at least one sample, got k={k}")
-    base_S = np.rint(np.linspace(0, k, min(k + 1, MOST_SPLITS))).astype(np.int64)
+    base_S = np.rint(np.linspace(0, k, min(k + 1, MAX_SPLITS))).astype(np.int64)
     return np.union1d(base_S, k - base_S)  # with the mirror image of a middle that was rounded
 
 
@@ -188,10 +188,10 @@ def _reach(
 
 def _chosen(coverage_S: Floats, base_S: Ints) -> NDArray[np.intp]:
     """Indices of the best split: of equal ones a run alone, otherwise the most even. Two where both ends are equal."""
-    equal = np.flatnonzero(coverage_S >= coverage_S.max() - SAME_TOLERANCE)
+    equal = np.flatnonzero(coverage_S >= coverage_S.max() - TIE_TOLERANCE)
     imbalance_S = np.abs(2 * base_S - base_S[-1])
-    pure = equal[imbalance_S[equal] == base_S[-1]]
-    return np.asarray(pure if pure.size else equal[imbalance_S[equal] == imbalance_S[equal].min()])
+    single_run = equal[imbalance_S[equal] == base_S[-1]]
+    return np.asarray(single_run if single_run.size else equal[imbalance_S[equal] == imbalance_S[equal].min()])
 
 
 def _best(coverage_S: Floats, base_S: Ints, rate_2: Floats) -> int | None:
@@ -200,9 +200,9 @@ def _best(coverage_S: Floats, base_S: Ints, rate_2: Floats) -> int | None:
     Where that is equal too, it makes no difference which run draws all, and of two splits the base draws more.
     """
     chosen = _chosen(coverage_S, base_S)
-    if chosen.size > 1 and abs(rate_2[0] - rate_2[1]) <= SAME_TOLERANCE and chosen[0] == 0:
+    if chosen.size > 1 and abs(rate_2[0] - rate_2[1]) <= TIE_TOLERANCE and chosen[0] == 0:
         return None
-    return int(base_S[chosen[0 if rate_2[0] < rate_2[1] - SAME_TOLERANCE else -1]])
+    return int(base_S[chosen[0 if rate_2[0] < rate_2[1] - TIE_TOLERANCE else -1]])
 
 
 def _halves(problems: int, halvings: int, seed: int) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ def successes_needed(drawn: int, other: int, tests: int, alpha: float = 1 - CONF
     """Successes of one run, against none of the other, that are significant whatever the other problems show.
 
     Bonferroni over all tests: an a-priori figure. The lists of a finished study use Benjamini-Hochberg, which accepts
-    fewer successes where many problems changed (`smallest_listed`).
+    fewer successes where many problems changed (`smallest_significant_count`).
 
     Args:
         drawn: samples of the run that has the successes.
@@ -36,10 +36,10 @@ def successes_needed(drawn: int, other: int, tests: int, alpha: float = 1 - CONF
         >>> successes_needed(256, 256, 30), successes_needed(256, 256, 500), successes_needed(4, 4, 30)
         (10, 14, None)
     """
-    return smallest_listed(drawn, other, alpha / max(tests, 1))
+    return smallest_significant_count(drawn, other, alpha / max(tests, 1))
 
 
-def smallest_listed(drawn: int, other: int, level: float) -> int | None:
+def smallest_significant_count(drawn: int, other: int, level: float) -> int | None:
     """Successes of one run, against none of the other, whose one-sided Fisher p is at most a level.
 
     Args:
@@ -51,7 +51,7 @@ def smallest_listed(drawn: int, other: int, level: float) -> int | None:
         The smallest such number; None where none is.
 
     Example:
-        >>> smallest_listed(256, 256, 0.05), smallest_listed(256, 64, 0.05)
+        >>> smallest_significant_count(256, 256, 0.05), smallest_significant_count(256, 64, 0.05)
         (5, 14)
     """
     hits = np.arange(1, drawn + 1)
@@ -172,14 +172,14 @@ def gain_power(
         if rate < 1:
             significant = None if needed is None else _chance_of_at_least(needed, samples, rate)
             seen = float(-np.expm1(samples * np.log1p(-rate)))
-            at.append(GainsAtRate(rate, seen, significant, most_with_rate(drawn_C, gained, rate, confidence)))
+            at.append(GainsAtRate(rate, seen, significant, max_candidates_with_rate(drawn_C, gained, rate, confidence)))
     detectable = None if needed is None else detectable_rate(samples, needed)
     return GainPower(
         len(available_P2), int(candidate_P.sum()), gained, samples, needed, detectable, confidence, tuple(at)
     )
 
 
-def most_with_rate(drawn_C: ArrayLike, gained: int, rate: float, confidence: float = CONFIDENCE) -> int:
+def max_candidates_with_rate(drawn_C: ArrayLike, gained: int, rate: float, confidence: float = CONFIDENCE) -> int:
     """Upper bound on the candidates that have at least this rate, given how many of them were reached.
 
     A candidate with rate r or more is reached with a chance of at least 1 - (1-r)^n. If m candidates had it, those
@@ -197,16 +197,16 @@ def most_with_rate(drawn_C: ArrayLike, gained: int, rate: float, confidence: flo
         The largest number of candidates that the data leave room for.
 
     Example:
-        >>> most_with_rate([1024] * 30, 0, 0.001), most_with_rate([1024] * 30, 5, 0.001)
+        >>> max_candidates_with_rate([1024] * 30, 0, 0.001), max_candidates_with_rate([1024] * 30, 5, 0.001)
         (2, 13)
     """
     chance_C = -np.expm1(np.sort(np.asarray(drawn_C, dtype=np.float64)) * np.log1p(-rate))
-    law = np.zeros(gained + 1)  # of the number reached among the first m candidates, up to `gained`
-    law[0] = 1.0
+    pmf_of_reached = np.zeros(gained + 1)  # of the number reached among the first m candidates, up to `gained`
+    pmf_of_reached[0] = 1.0
     for m, chance in enumerate(chance_C):
-        law[1:] = law[1:] * (1 - chance) + law[:-1] * chance
-        law[0] *= 1 - chance
+        pmf_of_reached[1:] = pmf_of_reached[1:] * (1 - chance) + pmf_of_reached[:-1] * chance
+        pmf_of_reached[0] *= 1 - chance
         # equality up to rounding excludes m: at epsilon the chance of a miss is 5% exactly
-        if law.sum() <= (1 - confidence) * TIE_FACTOR:
+        if pmf_of_reached.sum() <= (1 - confidence) * TIE_FACTOR:
             return m
     return len(chance_C)

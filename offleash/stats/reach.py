@@ -55,18 +55,18 @@ def reach_change(pair: Tally, k: int) -> ReachChange:
     budget_PR = np.where(pair.stopped_PR, pair.budget_R, pair.drawn_PR)
     miss_PR = _miss(pair, budget_PR, k)
     reach_R = (1 - miss_PR).sum(axis=0)
-    once_PR = k * (_miss(pair, budget_PR, k - 1) - miss_PR)
+    single_hit_PR = k * (_miss(pair, budget_PR, k - 1) - miss_PR)
     # a record that ends at its first success shows no second one: those that ended in the second half of the budget
     # bound the same chance, since P(k/2 < N <= k) >= k/2 p (1-p)^(k-1)
-    late_PR = 2.0 * (pair.stopped_PR & (pair.drawn_PR > k / 2) & (pair.drawn_PR <= k))
-    once_PR = np.where(pair.until_R == 1, late_PR, once_PR)
+    late_hit_PR = 2.0 * (pair.stopped_PR & (pair.drawn_PR > k / 2) & (pair.drawn_PR <= k))
+    single_hit_PR = np.where(pair.until_R == 1, late_hit_PR, single_hit_PR)
     share_PR = np.where(pair.until_R > 0, 1.0, k / np.maximum(budget_PR, 1))
-    variance = float((share_PR * once_PR).sum())
+    variance = float((share_PR * single_hit_PR).sum())
     difference = float(reach_R[AFTER] - reach_R[BEFORE])
     unreached_R = (pair.correct_PR == 0).sum(axis=0)
 
-    def limit(hidden: int) -> float:
-        return float(min(Z * np.sqrt(variance + UNSEEN), Z * np.sqrt(variance) + hidden)) + 1e-9
+    def limit(unseen: int) -> float:
+        return float(min(Z * np.sqrt(variance + UNSEEN), Z * np.sqrt(variance) + unseen)) + 1e-9
 
     return ReachChange(
         k,

@@ -37,9 +37,9 @@ def redraw_at(drawn_P2: Integer, correct_P2: Integer, k_K: Integer) -> Float:
     """
     pool_P1, hits_P1 = drawn_P2.sum(axis=1)[:, None], correct_P2.sum(axis=1)[:, None]
     miss_PK, miss_twice_PK = (np.exp(log_miss(pool_P1, hits_P1, k)) for k in (k_K, 2 * k_K))
-    alone_K = _total(np.maximum(miss_PK - miss_twice_PK, 0.0))
+    only_first_K = _total(np.maximum(miss_PK - miss_twice_PK, 0.0))
     both_K = _total(np.maximum(1 - 2 * miss_PK + miss_twice_PK, 0.0))
-    return np.stack([both_K, alone_K, alone_K])
+    return np.stack([both_K, only_first_K, only_first_K])
 
 
 def redraw_by_count(correct_P2: Integer, k: int, least: int, most: int) -> Float:
@@ -59,14 +59,14 @@ def redraw_by_count(correct_P2: Integer, k: int, least: int, most: int) -> Float
         array([0.284, 0.358, 0.358])
     """
     # a target enters by the sum of its successes alone, so equal sums are computed once
-    total_C, times_C = np.unique(correct_P2.sum(axis=1), return_counts=True)
+    total_C, multiplicity_C = np.unique(correct_P2.sum(axis=1), return_counts=True)
 
     def at_most(hits_C: Integer) -> Float:
         return hypergeometric_at_most(hits_C, 2 * k, total_C, k)
 
     both_C = np.where(total_C >= 2 * least, at_most(total_C - least) - at_most(np.full_like(total_C, least - 1)), 0.0)
-    alone_C = at_most(np.minimum(most, total_C - least))
-    both, alone = float(times_C @ np.maximum(both_C, 0.0)), float(times_C @ alone_C)
+    only_first_C = at_most(np.minimum(most, total_C - least))
+    both, alone = float(multiplicity_C @ np.maximum(both_C, 0.0)), float(multiplicity_C @ only_first_C)
     return np.array([both, alone, alone])
 
 
@@ -88,13 +88,13 @@ def redraw_above(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: i
         array([0.284, 0.358, 0.358])
     """
     # with a threshold of one success the division of the pool is the rule `seen`, which has a closed form
-    plain_P = (least_P2 <= 1).all(axis=1)
-    sums_3 = redraw_at(drawn_P2[plain_P], correct_P2[plain_P], np.array([k]))[:, 0]
-    rows = np.flatnonzero(~plain_P & (correct_P2.sum(axis=1) > 0))
+    seen_rule_P = (least_P2 <= 1).all(axis=1)
+    sums_3 = redraw_at(drawn_P2[seen_rule_P], correct_P2[seen_rule_P], np.array([k]))[:, 0]
+    rows = np.flatnonzero(~seen_rule_P & (correct_P2.sum(axis=1) > 0))
     cells_P3 = np.zeros((rows.size, 3))
     for start in range(0, rows.size, _ROWS_AT_A_TIME):
         part = rows[start : start + _ROWS_AT_A_TIME]
-        cells_P3[start : start + part.size] = _divided(drawn_P2[part], correct_P2[part], least_P2[part], k)
+        cells_P3[start : start + part.size] = _split_pooled(drawn_P2[part], correct_P2[part], least_P2[part], k)
     return sums_3 + _total(cells_P3)
 
 
@@ -118,15 +118,15 @@ def redraw_of_rates(drawn_P2: Integer, correct_P2: Integer, prior: tuple[float, 
     """
     from scipy.special import betaln
 
-    shape_P1 = prior[0] + correct_P2.sum(axis=1)[:, None]
-    rest_P1 = prior[1] + (drawn_P2 - correct_P2).sum(axis=1)[:, None]
+    alpha_P1 = prior[0] + correct_P2.sum(axis=1)[:, None]
+    beta_P1 = prior[1] + (drawn_P2 - correct_P2).sum(axis=1)[:, None]
     # (1-p)^k has expectation B(a, b+k)/B(a, b) under Beta(a, b)
-    miss_PK, miss_twice_PK = (np.exp(betaln(shape_P1, rest_P1 + k) - betaln(shape_P1, rest_P1)) for k in (k_K, 2 * k_K))
-    alone_K = (miss_PK - miss_twice_PK).sum(axis=0)
-    return np.stack([(1 - 2 * miss_PK + miss_twice_PK).sum(axis=0), alone_K, alone_K])
+    miss_PK, miss_twice_PK = (np.exp(betaln(alpha_P1, beta_P1 + k) - betaln(alpha_P1, beta_P1)) for k in (k_K, 2 * k_K))
+    only_first_K = (miss_PK - miss_twice_PK).sum(axis=0)
+    return np.stack([(1 - 2 * miss_PK + miss_twice_PK).sum(axis=0), only_first_K, only_first_K])
 
 
-def _divided(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) -> Float:
+def _split_pooled(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) -> Float:
     """P, E and S of each target, over all divisions of its successes between two draws as large as the runs."""
     pool_P, hits_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1)
     share_P = hits_P / pool_P

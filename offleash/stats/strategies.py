@@ -199,12 +199,12 @@ def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) ->
     redraw_W = unseen_W - np.exp(log_miss(all_W, base_W, 2 * n_W))
     share_W2 = counts.count_W2 / np.maximum(total_W2, 1)
     # a sample of the second draw: none of the others of its way is among n of the remaining samples
-    once_W = np.where(base_W > 0, np.exp(log_miss(all_W - 1, np.maximum(base_W - 1, 0), n_W)), 0.0)
+    sample_unseen_W = np.where(base_W > 0, np.exp(log_miss(all_W - 1, np.maximum(base_W - 1, 0), n_W)), 0.0)
     columns = (
         (unseen_W * seen_W, seen_W),
         (redraw_W, 1 - unseen_W),
         (share_W2[:, AFTER] * unseen_W, share_W2[:, AFTER]),
-        (share_W2[:, BEFORE] * once_W, share_W2[:, BEFORE]),
+        (share_W2[:, BEFORE] * sample_unseen_W, share_W2[:, BEFORE]),
     )
     return np.stack([_per_problem(counts, np.nan_to_num(column_W)) for pair in columns for column_W in pair], axis=1)
 

@@ -257,8 +257,8 @@ class Cells:
     def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
         problems, budgets = self.P_PK.shape
         # by thinning every problem is determined at every k: one column of weights serves all budgets
-        alike = bool((self.determined_PK == self.determined_PK[:, :1]).all())
-        determined = self.determined_PK[:, :1] if alike else self.determined_PK
+        all_equal = bool((self.determined_PK == self.determined_PK[:, :1]).all())
+        determined = self.determined_PK[:, :1] if all_equal else self.determined_PK
         value_PQ = np.concatenate([self.P_PK, self.E_PK, self.S_PK, determined], axis=1)
         sums_BQ = problem_sums(value_PQ, self.stratum_P, replicates, seed)
         P_BK, E_BK, S_BK, determined_BK = np.split(sums_BQ, [budgets, 2 * budgets, 3 * budgets], axis=1)
@@ -345,9 +345,9 @@ def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike)
         (0.8, 0.0)
     """
     P, E, S, total = (np.asarray(side, dtype=np.float64) for side in (P, E, S, total))
-    top, bottom = RATIOS[name](P, E, S, total)
+    top, ratio_denominator = RATIOS[name](P, E, S, total)
     out: Float = np.full(np.shape(top), np.nan)
-    np.divide(top, bottom, out=out, where=bottom > 0)
+    np.divide(top, ratio_denominator, out=out, where=ratio_denominator > 0)
     return out
 
 

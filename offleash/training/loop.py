@@ -68,8 +68,8 @@ def train(recipe: Recipe, folder: Path, progress: Progress = silent) -> Training
                 trainer.step = step + 1
                 # before the checkpoint: a step that has one is not done again
                 metrics.write(step, last | {"seconds": time.monotonic() - start_time})
-                due = trainer.step % recipe.checkpoint_every == 0 or trainer.step in recipe.keep_steps
-                if due or trainer.step == recipe.steps:
+                checkpoint_due = trainer.step % recipe.checkpoint_every == 0 or trainer.step in recipe.keep_steps
+                if checkpoint_due or trainer.step == recipe.steps:
                     trainer.save()
                 progress(_progress_text(recipe, trainer.step, last))
         except OffleashError as error:

@@ -41,18 +41,20 @@ class RolloutGroup:
 
     def own(self) -> "RolloutGroup":
         """The group without external traces."""
-        own_G = ~self.expert_G
+        on_policy_G = ~self.expert_G
         return (
             self
-            if own_G.all()
+            if on_policy_G.all()
             else replace(
                 self,
-                reward_G=self.reward_G[own_G],
-                length_G=self.length_G[own_G],
-                logprob_GT=self.logprob_GT[own_G],
-                entropy_GT=self.entropy_GT[own_G],
-                answer_G=tuple(answer for answer, is_own in zip(self.answer_G, own_G, strict=True) if is_own),
-                expert_G=self.expert_G[own_G],
+                reward_G=self.reward_G[on_policy_G],
+                length_G=self.length_G[on_policy_G],
+                logprob_GT=self.logprob_GT[on_policy_G],
+                entropy_GT=self.entropy_GT[on_policy_G],
+                answer_G=tuple(
+                    answer for answer, on_policy in zip(self.answer_G, on_policy_G, strict=True) if on_policy
+                ),
+                expert_G=self.expert_G[on_policy_G],
             )
         )
 
@@ -138,35 +140,37 @@ def clip_range(option: str, value: float) -> float:
 def above(option: str, value: float, low: float) -> float:
     """The value, which must be finite and greater than `low`."""
     if not (value > low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number greater than {low:g}; found {value}. Use a larger one.")
+        raise OffleashError(f"{option} must be greater than {low:g}; found {value}. Use a larger value.")
     return value
 
 
 def at_least(option: str, value: float, low: float) -> float:
     """The value, which must be finite and not below `low`."""
     if not (value >= low and isfinite(value)):
-        raise OffleashError(f"{option} must be a number of at least {low:g}; found {value}. Use a larger one.")
+        raise OffleashError(f"{option} must be at least {low:g}; found {value}. Use a larger value.")
     return value
 
 
 def between(option: str, value: float, low: float, high: float) -> float:
     """The value, which must be in the range, bounds included."""
     if not low <= value <= high:
-        raise OffleashError(f"{option} must be between {low:g} and {high:g}; found {value}. Use one in this range.")
+        raise OffleashError(f"{option} must be between {low:g} and {high:g}; found {value}. Use a value in this range.")
     return value
 
 
 def fraction(option: str, value: float) -> float:
     """The value, which must be a share above 0 and at most 1."""
     if not 0 < value <= 1:
-        raise OffleashError(f"{option} must be a share above 0 and at most 1; found {value}. Use one in this range.")
+        raise OffleashError(
+            f"{option} must be a share above 0 and at most 1; found {value}. Use a value in this range."
+        )
     return value
 
 
-def count(option: str, value: int, least: int) -> int:
-    """The value, which must be a whole number not below `least`."""
-    if value < least:
-        raise OffleashError(f"{option} must be {least} or more; found {value}. Use a larger one.")
+def count(option: str, value: int, minimum: int) -> int:
+    """The value, which must be a whole number not below `minimum`."""
+    if value < minimum:
+        raise OffleashError(f"{option} must be at least {minimum}; found {value}.")
     return value
 
 
@@ -192,7 +196,7 @@ class TokenBatch:
     length_N: Ints
 
     @property
-    def real_NT(self) -> Flags:
+    def token_mask_NT(self) -> Flags:
         flags: Flags = np.arange(self.token_NT.shape[1]) < self.length_N[:, None]
         return flags
 
@@ -205,10 +209,10 @@ class TokenBatch:
     def parts(self, tokens: int) -> Iterator[Ints]:
         """Consecutive samples in parts of at most `tokens` tokens, prompts included."""
         size_N = self.length_N + np.array([len(self.prompts[index]) for index in self.prompt_N], np.int64)
-        start, held = 0, 0
+        start, part_tokens = 0, 0
         for index, size in enumerate(size_N.tolist()):
-            if index > start and held + size > tokens:
+            if index > start and part_tokens + size > tokens:
                 yield np.arange(start, index)
-                start, held = index, 0
-            held += size
+                start, part_tokens = index, 0
+            part_tokens += size
         yield np.arange(start, len(size_N))

@@ -67,8 +67,8 @@ class Policy:
 
     def answer(self, text: str) -> list[int]:
         """The tokens of a sample with this text, including the end-of-sequence token."""
-        usual, ends = self.loaded.tokenizer.eos_token_id, self.loaded.ends
-        return [*self.loaded.tokenizer.encode(text, add_special_tokens=False), usual if usual in ends else ends[0]]
+        eos_id, ends = self.loaded.tokenizer.eos_token_id, self.loaded.ends
+        return [*self.loaded.tokenizer.encode(text, add_special_tokens=False), eos_id if eos_id in ends else ends[0]]
 
     def draw(self, prompts: Sequence[list[int]], size: int, seeds: Sequence[int], decoding: SamplingParams) -> Samples:
         """`size` samples per prompt; a sample depends only on its prompt, its seed and the weights."""
@@ -88,13 +88,15 @@ class Policy:
             (),
         )
 
-        def watch(sample_N: Ints, depth: int, added_N4: Floats) -> None:
+        def on_tokens(sample_N: Ints, depth: int, added_N4: Floats) -> None:
             drawn.logprob_NT[sample_N, depth] = added_N4[:, 1]
             drawn.entropy_NT[sample_N, depth] = added_N4[:, 3]
 
         seed_N = np.concatenate([sample_seeds(seed, 0, size) for seed in seeds])
         ends = np.array(self.loaded.ends, np.int64)
-        prefix_walk = Walk(self.network, decoding, ends, trees, drawn.rows.prompt_N, seed_N, self.limits, watch=watch)
+        prefix_walk = Walk(
+            self.network, decoding, ends, trees, drawn.rows.prompt_N, seed_N, self.limits, on_tokens=on_tokens
+        )
         texts = [""] * N
         for ended in prefix_walk.run():
             length = ended.token_ET.shape[1]
@@ -178,7 +180,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
                 f"The tokenizer of {name or 'the model'} does not round-trip: {text[:60]!r} is decoded as "
-                f"{round_trip[:60]!r}. The rewarded texts would not be the learned ones. Save the model with the "
+                f"{round_trip[:60]!r}. The rewarded texts would differ from the learned ones. Save the model with the "
                 "tokenizer that it was trained with (for a qwen2 configuration, transformers may load another one)."
             )
 
@@ -186,7 +188,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
 def _same(text: str, round_trip: str) -> bool:
     """Whether all characters and all gaps between words are preserved; additional gaps do no harm."""
     words, others = text.split(), round_trip.split()
-    word_ends, other_word_ends = (set(accumulate(map(len, some))) for some in (words, others))
+    word_ends, other_word_ends = (set(accumulate(map(len, pieces))) for pieces in (words, others))
     return "".join(words) == "".join(others) and word_ends <= other_word_ends
 
 
@@ -298,7 +300,9 @@ def attention(
     """The attention of one layer over all nodes: (1, heads, M, width) in, (1, M, heads, width) out."""
     layout, scale = _layout.get(), options.get("scaling")
     if any(options.get(name) is not None for name in ("sliding_window", "softcap", "s_aux", "position_bias")):
-        raise ValueError("windows, caps, sinks or biases")  # the model is then read by plain rows
+        raise ValueError(
+            "attention with sliding windows, soft caps, sinks or biases is not supported here"
+        )  # the model is then read by plain rows
     query_rows, key_rows, value_rows = (_gather_rows(states, layout) for states in (query, key, value))
     out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
     flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
@@ -383,5 +387,5 @@ def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
             difference = by_trees(model, rows, 1.0) - by_rows(model, rows, 1.0)
         except (ValueError, RuntimeError, TypeError):  # the model does not support our attention function
             return False
-    real = torch.from_numpy(rows.real_NT).to(difference.device)
+    real = torch.from_numpy(rows.token_mask_NT).to(difference.device)
     return bool(difference[real].abs().max() <= TREE_TOLERANCE)

@@ -55,12 +55,12 @@ def number_from_yaml(value: object) -> object:
 YAML_NUMBER = BeforeValidator(number_from_yaml)
 Text = Annotated[str, Field(pattern=r"\S"), expecting("text")]
 Switch = Annotated[bool, Field(strict=True), expecting("true or false")]
-Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number of 1 or more")]
-GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number of 2 or more")]
-CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number of 0 or more")]
+Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number, 1 or more")]
+GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number, 2 or more")]
+CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number, 0 or more")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number above 0")]
 Number = Annotated[float, Field(allow_inf_nan=False), YAML_NUMBER, expecting("a number")]
-PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number of 0 or more")]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number, 0 or more")]
 Option = float | int | bool
 
 
@@ -84,12 +84,12 @@ NAME_TO_SECTION = BeforeValidator(lambda value: {"name": value} if isinstance(va
 # The recipe, its sections, and what may change when a training run is resumed. Names and order of the fields are those
 # of recipe.yaml in a training folder: rename one, and existing training runs cannot be resumed.
 
-STRICT = ConfigDict(extra="forbid")
+FORBID_EXTRA_KEYS = ConfigDict(extra="forbid")
 CHANGEABLE_ON_RESUME = ("steps", "checkpoint_every", "keep", "tensorboard", "validation")  # may change on resume
 EXAMPLES = {"model": "hf:./base", "problems": "countdown:train", "name": "countdown:train"}  # of keys without default
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=FORBID_EXTRA_KEYS)
 class ProblemSource:
     """A set of problems, by the name, size and seed that `load_problems` takes."""
 
@@ -98,7 +98,7 @@ class ProblemSource:
     seed: CountOrZero = 0
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=FORBID_EXTRA_KEYS)
 class Sampling:
     """What is drawn in a step."""
 
@@ -108,7 +108,7 @@ class Sampling:
     max_tokens: Count = 256
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=FORBID_EXTRA_KEYS)
 class Optimizer:
     """How the policy is updated on the samples of a step."""
 
@@ -120,7 +120,7 @@ class Optimizer:
     tokens: Count = 32768  # in one forward pass, at most: bounds memory, not the result
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=FORBID_EXTRA_KEYS)
 class Validation:
     """What is drawn between steps to measure the policy; `every` 0: never."""
 
@@ -129,7 +129,7 @@ class Validation:
     samples: Count = 16  # per problem
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=FORBID_EXTRA_KEYS)
 class Recipe:
     """A training run. In YAML the options of a method are written under it: `method: {name: grpo, kl: 0.01}`."""
 
@@ -198,10 +198,10 @@ def recipe_of(document: Mapping[str, object]) -> Recipe:
         recipe = RECIPE.validate_python({**document, "method": name, "options": options})
     except ValidationError as error:
         raise _validation_error(error.errors()) from None
-    late = [step for step in recipe.keep_steps if step > recipe.steps]
-    if late:
+    beyond_end = [step for step in recipe.keep_steps if step > recipe.steps]
+    if beyond_end:
         raise OffleashError(
-            f"keep names step {late[0]}, but the training has {recipe.steps} steps. Raise steps, or drop it."
+            f"keep lists step {beyond_end[0]}, but training has only {recipe.steps} steps. Raise steps, or remove it."
         )
     return recipe
 
@@ -290,11 +290,11 @@ def _flat(recipe: Recipe) -> dict[str, object]:
 
 def _validation_error(errors: Sequence[ErrorDetails]) -> OffleashError:
     """One error of all that pydantic found: a misspelt key first, because it explains a missing one."""
-    misspelt = ("unexpected_keyword_argument", "invalid_key")
-    error = min(errors, key=lambda error: error["type"] not in misspelt)
+    unknown_key_errors = ("unexpected_keyword_argument", "invalid_key")
+    error = min(errors, key=lambda error: error["type"] not in unknown_key_errors)
     *sections, key = (str(part) for part in error["loc"])
     section, name = ".".join(sections), ".".join((*sections, key))
-    if error["type"] in misspelt:
+    if error["type"] in unknown_key_errors:
         return _unknown_key(section, key)
     if error["type"] == "missing":
         section_text = f" under {section}" if section else ""

@@ -175,7 +175,7 @@ class RolloutCollector:
         rows = trace_rows(policy, [(problem.prompt, text) for text in texts])
         with torch.no_grad():
             logprob_ET = np.where(
-                rows.real_NT, policy.logprobs(rows, self.decoding.temperature).double().cpu().numpy(), 0.0
+                rows.token_mask_NT, policy.logprobs(rows, self.decoding.temperature).double().cpu().numpy(), 0.0
             )
         T = max(group.logprob_GT.shape[1], rows.token_NT.shape[1])
         joined = replace(

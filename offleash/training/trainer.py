@@ -223,7 +223,7 @@ def _refuse_early(recipe: Recipe, method: Method) -> None:
             f"The method {recipe.method} needs traces. Give a JSONL file of {{problem, text}}: traces=FILE."
         )
     if recipe.traces is not None and not Path(recipe.traces).is_file():
-        raise OffleashError(f"There is no file {recipe.traces} of traces. Write one with: offleash lab traces.")
+        raise OffleashError(f"There is no trace file {recipe.traces}. Write one with: offleash lab traces.")
     check_folder(policy_model(recipe.model).name)
 
 
@@ -280,7 +280,8 @@ def _traces(recipe: Recipe, rewards: Rewards) -> Mapping[str, Sequence[str]]:
     traces = {name: texts for name, texts in read_traces(Path(recipe.traces)).items() if name in rewards.cases}
     if not traces:
         raise OffleashError(
-            f"No trace in {recipe.traces} is for a problem of {recipe.problems.name}. Check the values of `problem`."
+            f"No trace in {recipe.traces} belongs to a problem of {recipe.problems.name}. Check the values of "
+            "`problem`."
         )
     pairs = [(name, text) for name, texts in traces.items() for text in texts]
     judged = rewards.of([name for name, _ in pairs], [text for _, text in pairs], [False] * len(pairs))

@@ -33,7 +33,7 @@ class LossInputs:
     new_NT: Tensor  # log-probabilities under the policy that is trained; the only part with a gradient
     old_NT: Tensor  # under the policy that drew them
     advantage_NT: Tensor
-    real_NT: Tensor  # whether there is a token
+    token_mask_NT: Tensor  # whether there is a token
     expert_N: Tensor  # whether the sample is an external trace
     anchored_N: Tensor  # whether its problem is one that the base does not reach
     selected_NT: Tensor  # tokens treated separately, see `select_tokens`
@@ -59,55 +59,55 @@ def policy_loss(loss: Loss, inputs: LossInputs, totals: StepTotals) -> Tensor:
     if loss.anchor:
         policy_NT = torch.where(inputs.anchored_N[:, None], torch.zeros_like(policy_NT), policy_NT)
     total_NT = policy_NT + _divergence(loss, inputs)
-    return _averaged(loss.average, total_NT, inputs.real_NT, totals)
+    return _averaged(loss.average, total_NT, inputs.token_mask_NT, totals)
 
 
 def ratios(loss: Loss, inputs: LossInputs) -> Tensor:
     """pi / pi_old of each token; for Ratio.SEQUENCE the geometric mean over the sample (GSPO, arXiv:2507.18071)."""
-    log_ratio_NT = torch.where(inputs.real_NT, inputs.new_NT - inputs.old_NT, 0.0)
+    log_ratio_NT = torch.where(inputs.token_mask_NT, inputs.new_NT - inputs.old_NT, 0.0)
     if loss.ratio is Ratio.SEQUENCE:
-        length_N1 = inputs.real_NT.sum(1, keepdim=True).clamp(min=1)
+        length_N1 = inputs.token_mask_NT.sum(1, keepdim=True).clamp(min=1)
         log_ratio_NT = (log_ratio_NT.sum(1, keepdim=True) / length_N1).expand_as(log_ratio_NT)
     return log_ratio_NT.exp()
 
 
 def select_tokens(
-    loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, real_NT: Flags, seed: int
+    loss: Loss, logprob_NT: Floats, entropy_NT: Floats, advantage_NT: Floats, token_mask_NT: Flags, seed: int
 ) -> Flags:
     """The tokens of a step that a loss treats separately, chosen among all of the step as they were drawn.
 
     TOP_ENTROPY: the `share` of highest entropy (arXiv:2506.01939). KL_COV: the `share` of highest covariance. CLIP_COV:
     a random `share` of all tokens among those whose covariance lies in the band (both arXiv:2505.22617).
     """
-    if loss.chosen is TokenSelection.NONE or not real_NT.any():
-        return np.zeros_like(real_NT)
+    if loss.chosen is TokenSelection.NONE or not token_mask_NT.any():
+        return np.zeros_like(token_mask_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
-        return _top(entropy_NT, real_NT, loss.share)
-    covariance_NT = covariance(logprob_NT, advantage_NT, real_NT)
+        return _top(entropy_NT, token_mask_NT, loss.share)
+    covariance_NT = covariance(logprob_NT, advantage_NT, token_mask_NT)
     if loss.chosen is TokenSelection.KL_COV:
-        return _top(covariance_NT, real_NT, loss.share)
+        return _top(covariance_NT, token_mask_NT, loss.share)
     low, high = loss.band
-    candidates = np.flatnonzero(real_NT & (covariance_NT >= low) & (covariance_NT <= high))
-    wanted = min(len(candidates), max(1, round(loss.share * real_NT.sum())))
-    flags = np.zeros(real_NT.size, np.bool_)
+    candidates = np.flatnonzero(token_mask_NT & (covariance_NT >= low) & (covariance_NT <= high))
+    wanted = min(len(candidates), max(1, round(loss.share * token_mask_NT.sum())))
+    flags = np.zeros(token_mask_NT.size, np.bool_)
     flags[np.random.default_rng(seed).choice(candidates, wanted, replace=False) if wanted else candidates] = True
-    return flags.reshape(real_NT.shape)
+    return flags.reshape(token_mask_NT.shape)
 
 
-def covariance(logprob_NT: Floats, advantage_NT: Floats, real_NT: Flags) -> Floats:
+def covariance(logprob_NT: Floats, advantage_NT: Floats, token_mask_NT: Flags) -> Floats:
     """Each token's term in the covariance of log-probability and advantage (Cui et al., arXiv:2505.22617)."""
-    logprob_NT = logprob_NT - logprob_NT[real_NT].mean()
-    product_NT: Floats = logprob_NT * (advantage_NT - advantage_NT[real_NT].mean())
+    logprob_NT = logprob_NT - logprob_NT[token_mask_NT].mean()
+    product_NT: Floats = logprob_NT * (advantage_NT - advantage_NT[token_mask_NT].mean())
     return product_NT
 
 
-def _top(value_NT: Floats, real_NT: Flags, share: float) -> Flags:
+def _top(value_NT: Floats, token_mask_NT: Flags, share: float) -> Flags:
     """The given share of the tokens with the highest values."""
-    wanted = max(1, round(share * int(real_NT.sum())))
-    value = np.where(real_NT, value_NT, -np.inf).ravel()
+    wanted = max(1, round(share * int(token_mask_NT.sum())))
+    value = np.where(token_mask_NT, value_NT, -np.inf).ravel()
     flags = np.zeros(value.size, np.bool_)
     flags[np.argsort(-value, kind="stable")[:wanted]] = True
-    return flags.reshape(real_NT.shape) & real_NT
+    return flags.reshape(token_mask_NT.shape) & token_mask_NT
 
 
 def _objective(loss: Loss, inputs: LossInputs) -> Tensor:
@@ -117,7 +117,7 @@ def _objective(loss: Loss, inputs: LossInputs) -> Tensor:
     objective_NT = torch.minimum(ratio_NT * inputs.advantage_NT, clipped_NT * inputs.advantage_NT)
     if loss.shaping:
         # Tokens of external traces: pi / (pi + gamma) in place of the ratio, not clipped (LUFFY, arXiv:2504.14945).
-        probability_NT = torch.where(inputs.real_NT, inputs.new_NT, 0.0).exp()
+        probability_NT = torch.where(inputs.token_mask_NT, inputs.new_NT, 0.0).exp()
         shaped_NT = probability_NT / (probability_NT + loss.shaping) * inputs.advantage_NT
         objective_NT = torch.where(inputs.expert_N[:, None], shaped_NT, objective_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
@@ -135,31 +135,31 @@ def _divergence(loss: Loss, inputs: LossInputs) -> Tensor:
         assert inputs.reference_NT is not None
         weight_N = torch.where(inputs.anchored_N, loss.anchor, loss.kl) if loss.anchor else loss.kl
         weight = weight_N[:, None] if isinstance(weight_N, Tensor) else weight_N
-        total_NT = total_NT + weight * k3(inputs.new_NT, inputs.reference_NT, inputs.real_NT)
+        total_NT = total_NT + weight * k3(inputs.new_NT, inputs.reference_NT, inputs.token_mask_NT)
     if loss.chosen is TokenSelection.KL_COV:
-        kl_NT = k3(inputs.new_NT, inputs.old_NT, inputs.real_NT)
+        kl_NT = k3(inputs.new_NT, inputs.old_NT, inputs.token_mask_NT)
         total_NT = total_NT + loss.penalty * torch.where(inputs.selected_NT, kl_NT, 0.0)
     return total_NT
 
 
-def k3(new_NT: Tensor, other_NT: Tensor, real_NT: Tensor) -> Tensor:
+def k3(new_NT: Tensor, other_NT: Tensor, token_mask_NT: Tensor) -> Tensor:
     """The k3 estimator of KL(new || other): o/n - 1 - log(o/n), never negative, unbiased for tokens that `new` drew."""
-    log_ratio_NT = torch.where(real_NT, other_NT - new_NT, 0.0)
+    log_ratio_NT = torch.where(token_mask_NT, other_NT - new_NT, 0.0)
     return log_ratio_NT.exp() - log_ratio_NT - 1
 
 
-def _averaged(average: Average, total_NT: Tensor, real_NT: Tensor, totals: StepTotals) -> Tensor:
+def _averaged(average: Average, total_NT: Tensor, token_mask_NT: Tensor, totals: StepTotals) -> Tensor:
     """One number, divided by the totals of the step and not of the part: see the top of this file.
 
     TOKEN weighs every token alike (DAPO); SAMPLE every sample, so that tokens of long samples count less (GRPO);
     CONSTANT divides by a number that does not depend on the samples, which removes that bias (Dr. GRPO).
     """
-    total_NT = torch.where(real_NT, total_NT, 0.0)
+    total_NT = torch.where(token_mask_NT, total_NT, 0.0)
     if average is Average.TOKEN:
         return total_NT.sum() / totals.tokens
     if average is Average.CONSTANT:
         return total_NT.sum() / (totals.samples * totals.longest)
-    return (total_NT.sum(1) / real_NT.sum(1).clamp(min=1)).sum() / totals.samples
+    return (total_NT.sum(1) / token_mask_NT.sum(1).clamp(min=1)).sum() / totals.samples
 
 
 # The step: a batch from the groups, its gradient in parts, and the optimizer.
@@ -215,20 +215,20 @@ def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batc
     )
     logprob_NT = np.concatenate([padded(rollout.group.logprob_GT, T) for rollout in groups])
     entropy_NT = np.concatenate([padded(rollout.group.entropy_GT, T) for rollout in groups])
-    real_NT, loss = rows.real_NT, method.loss
+    token_mask_NT, loss = rows.token_mask_NT, method.loss
     batch = Batch(
         rows,
         logprob_NT,
         advantage_NT,
-        select_tokens(loss, logprob_NT, entropy_NT, advantage_NT, real_NT, seed),
+        select_tokens(loss, logprob_NT, entropy_NT, advantage_NT, token_mask_NT, seed),
         np.concatenate([rollout.group.expert_G for rollout in groups]),
         np.repeat([not rollout.group.reached for rollout in groups], size),
-        bool(np.where(real_NT, advantage_NT, 0).any()),
+        bool(np.where(token_mask_NT, advantage_NT, 0).any()),
         StepTotals(len(rows.length_N), int(rows.length_N.sum()), groups[0].group.longest),
     )
     if loss.kl or loss.anchor:
         return batch
-    has_gradient_NT = (np.where(real_NT, advantage_NT, 0) != 0) | (batch.selected_NT & bool(loss.penalty))
+    has_gradient_NT = (np.where(token_mask_NT, advantage_NT, 0) != 0) | (batch.selected_NT & bool(loss.penalty))
     return _batch_part(batch, np.flatnonzero(has_gradient_NT.any(1)))
 
 
@@ -259,7 +259,9 @@ def update(
             value = policy_loss(method.loss, inputs, batch.totals)
             value.backward()
             loss += value.item()
-            kl += k3(inputs.new_NT, reference_NT, inputs.real_NT).sum().item() if reference_NT is not None else 0.0
+            kl += (
+                k3(inputs.new_NT, reference_NT, inputs.token_mask_NT).sum().item() if reference_NT is not None else 0.0
+            )
             clipped += _clipped_tokens(method, inputs)
             tokens += int(part.rows.length_N.sum())
         gradient = step(policy, optimizer, options, loss)
@@ -276,9 +278,9 @@ def supervise(
     optimizer.zero_grad(set_to_none=True)
     for samples in rows.parts(_tokens_per_pass(policy, options)):
         part = rows.part(samples)
-        real = torch.from_numpy(part.real_NT)
+        token_mask = torch.from_numpy(part.token_mask_NT)
         new = policy.logprobs(part, 1.0)
-        value = -torch.where(real.to(new.device), new, 0.0).sum() / tokens
+        value = -torch.where(token_mask.to(new.device), new, 0.0).sum() / tokens
         value.backward()
         loss += value.item()
     return UpdateStats(loss, step(policy, optimizer, options, loss), trained=len(pairs))
@@ -333,7 +335,7 @@ def _loss_inputs(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> L
         new_NT,
         tensor(batch.old_NT),
         tensor(batch.advantage_NT),
-        tensor(batch.rows.real_NT),
+        tensor(batch.rows.token_mask_NT),
         tensor(batch.expert_N),
         tensor(batch.anchored_N),
         tensor(batch.selected_NT),
@@ -346,7 +348,7 @@ def _clipped_tokens(method: Method, inputs: LossInputs) -> int:
     with torch.no_grad():
         ratio = ratios(method.loss, inputs)
         outside_clip = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
-        return int((outside_clip & inputs.real_NT & ~inputs.expert_N[:, None]).sum())
+        return int((outside_clip & inputs.token_mask_NT & ~inputs.expert_N[:, None]).sum())
 
 
 def batch_seed(seed: int, step_: int) -> int:

@@ -42,14 +42,16 @@ def parsed(text: str) -> Tree:
             numbers += 1
             if not operand_next or numbers > MAX_NUMBERS:
                 raise NotArithmeticError(
-                    f"no operation before {number!r:.40}" if not operand_next else "too many numbers"
+                    f"missing operator before {number!r:.40}" if not operand_next else "too many numbers"
                 )
             operands.append(_number(number))
             operand_next = False
         elif sign == "(":
             brackets += 1
             if not operand_next or brackets > MAX_BRACKET_DEPTH:
-                raise NotArithmeticError("no operation before a bracket" if not operand_next else "too many brackets")
+                raise NotArithmeticError(
+                    "missing operator before a bracket" if not operand_next else "too many brackets"
+                )
             operators.append(sign)
         elif operand_next and sign in "+-":
             if len(operators) > MAX_NUMBERS + MAX_BRACKET_DEPTH:
@@ -61,7 +63,7 @@ def parsed(text: str) -> Tree:
             while operators and operators[-1] != "(":
                 _apply(operators.pop(), operands)
             if not operators:
-                raise NotArithmeticError("a closing bracket was never opened")
+                raise NotArithmeticError("unmatched closing bracket")
             operators.pop()
             brackets -= 1
         else:
@@ -72,7 +74,7 @@ def parsed(text: str) -> Tree:
     if operand_next:
         raise NotArithmeticError("the expression ends without a number" if operands else "there is no expression")
     if brackets:
-        raise NotArithmeticError("a bracket is not closed")
+        raise NotArithmeticError("unclosed bracket")
     while operators:
         _apply(operators.pop(), operands)
     return operands[0]

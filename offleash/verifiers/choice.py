@@ -2,7 +2,7 @@ r"""Multiple choice: the letter of a choice, or its text. `details` may hold `ch
 
 Recognised are `C`, `(c)`, `C.`, `C) text`, `\text{C}`, `option C`, `the answer is C`, and a choice's own text. A letter
 followed by the text of another choice, several letters, and a letter beyond the choices are wrong. When the gold answer
-is a set (`A,C`), so must the answer be. An answer that names no choice is unread.
+is a set (`A,C`), so must the answer be. An answer that does not name a choice is unread.
 """
 
 import re
@@ -42,7 +42,7 @@ def decide(case: Case) -> Judgement:
     if reason:
         return Judgement(Verdict.WRONG, reason)
     if not named:
-        return Judgement(Verdict.UNREAD, f"{answer[:60]!r} names no choice")
+        return Judgement(Verdict.UNREAD, f"{answer[:60]!r} does not name a choice")
     not_offered = sorted(named - set(LETTERS[: len(choices)])) if choices else []
     if not_offered:
         return Judgement(Verdict.WRONG, f"choice {not_offered[0]} does not exist: there are {len(choices)}")

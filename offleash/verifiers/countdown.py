@@ -70,19 +70,19 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     available = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
     steps = [_step(part, number, len(parts)) for number, part in enumerate(parts, start=1)]
     for stated, tree in steps:
-        made = available.taken(tree)
-        value = evaluate(made, rules.integers)
+        built = available.use_numbers(tree)
+        value = evaluate(built, rules.integers)
         if any(other != value for other in stated):
             raise NotArithmeticError(
                 f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
             )
-        available.results.append((value, made))
-    value, made = available.results.pop()
+        available.results.append((value, built))
+    value, built = available.results.pop()
     if value != rules.target:
-        raise NotArithmeticError(f"it makes {_short(value)}, not {rules.target}")
-    if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(made))):
+        raise NotArithmeticError(f"it evaluates to {_short(value)}, not {rules.target}")
+    if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(built))):
         raise NotArithmeticError(f"{min(left)} is left over, but all numbers must be used")
-    return made
+    return built
 
 
 def _step(text: str, number: int, of: int) -> tuple[list[Fraction], Tree]:
@@ -102,29 +102,31 @@ class _AvailableNumbers:
     given: Counter[Fraction]
     results: list[tuple[Fraction, Tree]] = field(default_factory=list)
 
-    def taken(self, tree: Tree) -> Tree:
+    def use_numbers(self, tree: Tree) -> Tree:
         """The tree with earlier results in the place of the numbers that quote them, all taken from the supply.
 
         Results come before given numbers of the same value: a step is written in order to be used, and the values that
         remain are the same either way. A negative result is quoted with its sign.
         """
         if isinstance(tree, Fraction):
-            return self._take(tree)
+            return self._use(tree)
         operation, arguments = tree
         if operation == "neg" and isinstance(arguments[0], Fraction) and self._quotes(-arguments[0]):
-            return self._take(-arguments[0])
-        return operation, tuple(self.taken(argument) for argument in arguments)
+            return self._use(-arguments[0])
+        return operation, tuple(self.use_numbers(argument) for argument in arguments)
 
     def _quotes(self, number: Fraction) -> bool:
         return any(value == number for value, _ in self.results) or self.given[number] > 0
 
-    def _take(self, number: Fraction) -> Tree:
-        for index, (value, made) in enumerate(self.results):
+    def _use(self, number: Fraction) -> Tree:
+        for index, (value, built) in enumerate(self.results):
             if value == number:
                 del self.results[index]
-                return made
+                return built
         if not self.given[number]:
-            problem_text = "is not among the numbers" if number not in self.given else "is used more often than given"
+            problem_text = (
+                "is not among the numbers" if number not in self.given else "is used more times than it was given"
+            )
             raise NotArithmeticError(f"{_short(number)} {problem_text}")
         self.given[number] -= 1
         return number
@@ -150,7 +152,7 @@ def _short(value: Fraction) -> str:
 # Fast path: plain steps of whole numbers, `3 + 5 = 8 , 8 * 2 = 16`, judged in a fraction of the time.
 
 
-LONGEST_STEPS, MAX_STEP_NUMBERS = 1_000, 20  # characters of an answer that is looked at, and numbers
+MAX_STEPS_CHARACTERS, MAX_STEP_NUMBERS = 1_000, 20  # characters of an answer that is looked at, and numbers
 _STEP = re.compile(r"\s?([0-9]{1,9}) ?([-+*/]) ?([0-9]{1,9}) ?= ?([0-9]{1,9})\s?")
 
 
@@ -162,7 +164,7 @@ def decide_steps(case: Case) -> Judgement | None:
     steps = [_STEP.fullmatch(part) for part in case.answer.split(",")]
     if None in steps:
         return None
-    given, results, made, value = list(numbers), list[int](), list[Tree](), 0
+    given, results, built, value = list(numbers), list[int](), list[Tree](), 0
     for step in steps:
         assert step is not None
         left, sign, right, stated = int(step[1]), step[2], int(step[3]), int(step[4])
@@ -171,12 +173,14 @@ def decide_steps(case: Case) -> Judgement | None:
             if number in results:
                 index = results.index(number)
                 del results[index]
-                operands.append(made.pop(index))
+                operands.append(built.pop(index))
             elif number in given:
                 given.remove(number)
                 operands.append(Fraction(number))
             else:
-                problem_text = "is used more often than given" if number in numbers else "is not among the numbers"
+                problem_text = (
+                    "is used more times than it was given" if number in numbers else "is not among the numbers"
+                )
                 return Judgement(Verdict.WRONG, f"{number} {problem_text}")
         if sign == "/":
             if not right or left % right:
@@ -187,16 +191,16 @@ def decide_steps(case: Case) -> Judgement | None:
         if value != stated:
             return Judgement(Verdict.WRONG, f"{value} is claimed to be {stated}") if len(steps) > 1 else None
         results.append(value)
-        made.append((sign, tuple(operands)))
+        built.append((sign, tuple(operands)))
     if value != target:
-        return Judgement(Verdict.WRONG, f"it makes {value}, not {target}")
-    single_result = not given and len(made) == 1  # else it depends on whether all numbers must be used
-    return Judgement(Verdict.CORRECT, solution=canonical(made[0])) if single_result else None
+        return Judgement(Verdict.WRONG, f"it evaluates to {value}, not {target}")
+    single_result = not given and len(built) == 1  # else it depends on whether all numbers must be used
+    return Judgement(Verdict.CORRECT, solution=canonical(built[0])) if single_result else None
 
 
 def _plain(case: Case, numbers: list[object], target: int) -> bool:
     """Whether the details are well-formed and the answer is short; anything else is left to `decide`."""
     number_types = {type(number) for number in (*numbers, target)}
     switches = (case.details.get(name, True) for name in ("all", "integers"))
-    sizes_ok = 0 < len(numbers) <= MAX_STEP_NUMBERS and 0 < len(case.answer) <= LONGEST_STEPS
-    return sizes_ok and number_types == {int} and all(isinstance(switch, bool) for switch in switches)
+    within_limits = 0 < len(numbers) <= MAX_STEP_NUMBERS and 0 < len(case.answer) <= MAX_STEPS_CHARACTERS
+    return within_limits and number_types == {int} and all(isinstance(switch, bool) for switch in switches)

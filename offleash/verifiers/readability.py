@@ -16,7 +16,9 @@ FIRST_SECONDS = 30.0  # limit per check: the first one also loads the verifier's
 
 def readability_check(verifier: Verifier) -> Verifier:
     """A verifier of gold answers instead of answers, in the same isolation; its name keeps its cache entries apart."""
-    return replace(verifier, name=f"{verifier.name}.readable", module=__name__, quick=None, seconds=FIRST_SECONDS)
+    return replace(
+        verifier, name=f"{verifier.name}.readable", module=__name__, decide_inline=None, seconds=FIRST_SECONDS
+    )
 
 
 def decide(case: Case) -> Judgement:

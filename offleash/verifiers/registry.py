@@ -40,7 +40,7 @@ VERIFIERS: dict[str, Verifier] = {
         isolation=Isolation.WORKER,
         seconds=2.5,
         library="math-verify",
-        quick=decide_exactly,
+        decide_inline=decide_exactly,
     ),
     "reasoning_gym": Verifier(
         name="reasoning_gym",
@@ -56,14 +56,14 @@ VERIFIERS: dict[str, Verifier] = {
         revision="1",
         steps=("tag", "boxed", "after_think", "whole"),
         module="offleash.verifiers.countdown",
-        quick=decide_steps,
+        decide_inline=decide_steps,
     ),
     "program": Verifier(
         name="program",
         revision="2",  # 1: assertions could be forged, and time on the clock counted
         steps=("code", "program"),
         module="offleash.verifiers.program.decide",
-        isolation=Isolation.ALONE,
+        isolation=Isolation.FRESH_SANDBOX,
         seconds=9.0,
     ),
     "referee": Verifier(

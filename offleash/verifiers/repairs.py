@@ -16,12 +16,12 @@ DIGITS = re.compile(r"\s*(\d)\s*(\d)")  # \frac12
 LETTER = re.compile(r"\s*(\w)")  # \frac{1}2
 THREE_DIGITS = re.compile(r"\d{3}(?!\d)")
 DEGREE_SIGN = re.compile(r"\{\s*\\circ\s*\}")
-LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*[ \t]*\r?\n|(?:json|python|text|txt|plaintext|latex|math)\b")
+CODE_LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*[ \t]*\r?\n|(?:json|python|text|txt|plaintext|latex|math)\b")
 SCIENTIFIC = re.compile(
     r"(?<![\w.])([+-]?\d{1,400}(?:\.\d{1,400})?) ?[*×] ?10\^(?:\{([+-]?\d{1,9})\}|([+-]?\d{1,9}))(?![\w.^*])"
 )
 SIMPLE_OPERAND = re.compile(r"[\w.]*")  # an operand that needs no brackets
-LONGEST = 200_000  # characters; no task has a longer answer, and a text of megabytes is not worth the seconds
+MAX_CHARACTERS = 200_000  # characters; no task has a longer answer, and a text of megabytes is not worth the seconds
 MAX_LAYERS = 8  # readings: an unwrapped text may show one more layer, and nobody writes more layers than this
 
 FRACTIONS = frozenset((r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"))
@@ -40,7 +40,7 @@ COMMAND_TEXT = {
 def repaired(answer: str) -> str:
     """The answer in plain writing; doing it twice changes nothing more."""
     text = answer.strip()
-    for _ in range(MAX_LAYERS if len(text) <= LONGEST else 0):
+    for _ in range(MAX_LAYERS if len(text) <= MAX_CHARACTERS else 0):
         if not NEEDS_REPAIR.search(text):
             break
         before, text = text, _plain(_unwrapped(text)).strip()
@@ -52,7 +52,7 @@ def repaired(answer: str) -> str:
 def _unwrapped(text: str) -> str:
     """Without the fence, the math marks and the full stop around all of it."""
     if text.startswith("```") and text.endswith("```") and len(text) > 6 and text.count("```") == 2:
-        language = LANGUAGE.match(text, 3)
+        language = CODE_LANGUAGE.match(text, 3)
         text = text[language.end() if language else 3 : -3].strip()
     if text.endswith(".") and not text.endswith((" .", "..")) and len(text) > 1:
         text = text[:-1].rstrip()
@@ -69,11 +69,11 @@ class _Frame:
     """An open brace: what it belongs to, and the written pieces to put back if it turns out not to close."""
 
     kind: str  # group, wrapper, numerator or denominator
-    put_back: list[tuple[int, str]]  # place among the pieces, and what stood there
+    originals: list[tuple[int, str]]  # place among the pieces, and what stood there
 
     @property
     def start(self) -> int:
-        return self.put_back[-1][0]
+        return self.originals[-1][0]
 
 
 class _Pieces(list[str]):
@@ -116,7 +116,7 @@ def _plain(text: str) -> str:
         else:
             pieces.write(COMMAND_TEXT.get(word, word))
     for frame in frames:
-        for index, original in frame.put_back:
+        for index, original in frame.originals:
             pieces[index] = original
     return SCIENTIFIC.sub(lambda match: f"{match[1]}e{match[2] or match[3]}", "".join(pieces))
 
@@ -163,7 +163,7 @@ def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
         return at
     opened, letter = OPENING_BRACE.match(text, at), LETTER.match(text, at)
     if frame.kind == "numerator" and not opened and not letter:
-        pieces[frame.start] = frame.put_back[-1][1]
+        pieces[frame.start] = frame.originals[-1][1]
         pieces.append("}")
         return at
     closing = "" if pieces.simple(frame.start) else ")"
@@ -173,7 +173,7 @@ def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
         pieces.append(closing)
         return at
     if opened:
-        frames.append(_Frame("denominator", [*frame.put_back, (len(pieces), "}" + opened.group())]))
+        frames.append(_Frame("denominator", [*frame.originals, (len(pieces), "}" + opened.group())]))
         pieces.append(closing + "/")
         return opened.end()
     assert letter is not None

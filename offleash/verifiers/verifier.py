@@ -82,10 +82,10 @@ class VerifierModule(Protocol):
 class Isolation(StrEnum):
     """Where a verifier may run: the least that protects the caller from what the verifier does with an answer."""
 
-    HERE = "here"  # plain comparisons: cannot hang, evaluate nothing
+    IN_PROCESS = "here"  # plain comparisons: cannot hang, evaluate nothing
     WORKER = "worker"  # a warm process that is killed on time or memory
     SANDBOX = "sandbox"  # a warm process without network, files or environment: it evaluates model-written text
-    ALONE = "alone"  # a fresh sandbox for every case: it runs model-written programs
+    FRESH_SANDBOX = "alone"  # a fresh sandbox for every case: it runs model-written programs
     REMOTE = "asks"  # no process of ours: waits for another model's server
 
 
@@ -97,7 +97,7 @@ class OwnFunction:
     interface: str  # of INTERFACES in own/decide.py: who calls functions with such parameters
     required: tuple[str, ...]  # parameters without a default
     optional: tuple[str, ...] = ()  # parameters with one
-    any_keyword: bool = False  # it has **kwargs
+    accepts_any_keyword: bool = False  # it has **kwargs
     threshold: float = 1.0  # a number from which on it means correct
     messages: bool = False  # completions are lists of messages, not texts
     tokenizer: str = ""  # of the model that drew the run: for functions that take token ids
@@ -117,12 +117,14 @@ class Verifier:
     revision: str  # raised when its verdicts change: old verdicts stay beside the new ones
     steps: tuple[str, ...]  # of extraction, in order: see extraction.extract.STEPS
     module: str  # dotted path of a VerifierModule
-    isolation: Isolation = Isolation.HERE
+    isolation: Isolation = Isolation.IN_PROCESS
     seconds: float = 4.0  # of processor time per case
     memory: int = 2 << 30  # bytes of address space of its process
     library: str | None = None  # the distribution whose version is part of ours
     extra: str | None = None  # the extra of offleash that installs it
-    quick: Callable[[Case], Judgement | None] | None = None  # exact decisions that need no worker; None: undecided
+    decide_inline: Callable[[Case], Judgement | None] | None = (
+        None  # exact decisions that need no worker; None: undecided
+    )
     own: OwnFunction | None = None  # a user's function: it gets whole texts, and answers where it takes them
 
     @property

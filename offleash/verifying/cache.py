@@ -23,10 +23,10 @@ LAYOUT_VERSION = (
     1  # in the file's name: raised when the table changes, so that versions of offleash do not share a file
 )
 BATCH = 500  # keys per query; SQLite's smallest limit of variables in one statement is 999
-WAIT = 30.0  # seconds for another process that holds the file
+LOCK_TIMEOUT = 30.0  # seconds for another process that holds the file
 # what the file itself is to blame for; locked, full, read-only and forbidden are passing states of the machine
 MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-STORED = {verdict.value for verdict in Verdict} - {Verdict.FAILED.value}
+CACHEABLE = {verdict.value for verdict in Verdict} - {Verdict.FAILED.value}
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS verdicts "
     "(key BLOB PRIMARY KEY, verdict TEXT, reason TEXT, score REAL, solution TEXT) WITHOUT ROWID"
@@ -135,19 +135,21 @@ class Cache:
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         """Rename a malformed file, with its log of changes, which must not be applied to the next file of that name."""
-        self.error = f"the cache of verdicts was malformed ({error}) and was set aside"
+        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside"
         if _inode(self._file) != self._inode:
             return  # by another process, and this is its new one
-        aside = self._file.with_suffix(".damaged")
+        damaged_copy = self._file.with_suffix(".damaged")
         number = 2
-        while aside.exists() or aside.is_symlink():
-            aside = self._file.with_suffix(f".damaged.{number}")
+        while damaged_copy.exists() or damaged_copy.is_symlink():
+            damaged_copy = self._file.with_suffix(f".damaged.{number}")
             number += 1
-        self._file.rename(aside)
+        self._file.rename(damaged_copy)
         for ending in ("-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
-                self._file.with_name(self._file.name + ending).rename(aside.with_name(aside.name + ending))
-        self.error = f"the cache of verdicts was malformed ({error}) and was set aside as {aside}"
+                self._file.with_name(self._file.name + ending).rename(
+                    damaged_copy.with_name(damaged_copy.name + ending)
+                )
+        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside as {damaged_copy}"
 
 
 NOT_CACHED = "verdicts are not cached for other runs"
@@ -155,7 +157,7 @@ NOT_CACHED = "verdicts are not cached for other runs"
 
 def _open(file: Path) -> sqlite3.Connection:
     # the judge's generators may be resumed by another thread than the one that opened the file
-    connection = sqlite3.connect(file, timeout=WAIT, check_same_thread=False)
+    connection = sqlite3.connect(file, timeout=LOCK_TIMEOUT, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")  # readers and one writer at a time, in any number of processes
         connection.execute("PRAGMA synchronous=NORMAL")  # a power cut may lose the last verdicts, never the file
@@ -191,7 +193,7 @@ def _not_private(folder: Path) -> str:
 def _readable(verdict: object, reason: object, score: object, solution: object) -> bool:
     """Whether a row is one that `store` writes; any other is decided again."""
     texts = isinstance(reason, str | None) and isinstance(solution, str | None)
-    return isinstance(verdict, str) and verdict in STORED and texts and isinstance(score, float | int | None)
+    return isinstance(verdict, str) and verdict in CACHEABLE and texts and isinstance(score, float | int | None)
 
 
 def _storable(text: str | None) -> str | None:

@@ -50,7 +50,7 @@ class ExtractionOptions:
 
 def before_drawing(extraction: ExtractionOptions) -> ExtractionOptions:
     """The options for a check of problems whose samples are still to be drawn."""
-    return replace(extraction, call=replace(extraction.call, undrawn=True))
+    return replace(extraction, call=replace(extraction.call, not_yet_drawn=True))
 
 
 def problem_cases(
@@ -72,12 +72,12 @@ def problem_cases(
             "Choose one for all with --verifier NAME, for example --verifier math."
         )
     cases = {}
-    under_options: dict[str, Verifier] = {}
+    verifier_by_name: dict[str, Verifier] = {}
     for row in as_problems(problems).iter_rows(named=True):
         name = wanted or row["verifier"]
-        if name not in under_options:
-            under_options[name] = extraction.of(chosen or named(name))
-        cases[row["problem"]] = (case_of_row(row, under_options[name]), under_options[name])
+        if name not in verifier_by_name:
+            verifier_by_name[name] = extraction.of(chosen or named(name))
+        cases[row["problem"]] = (case_of_row(row, verifier_by_name[name]), verifier_by_name[name])
     return cases
 
 

@@ -116,7 +116,7 @@ def check(
                 "math."
             )
         if verifier(chosen).isolation is Isolation.REMOTE:
-            _count(unchecked, "not checked: asks a model")
+            _count(unchecked, "not checked: it queries a model")
             continue
         problem = problem_case(values["problem"], values["gold"], values["question"], values["details"])
         problems.setdefault(chosen, []).append((row, problem))
@@ -134,7 +134,14 @@ def check(
 
 
 # How a sample may mark its answer. Which of them a user's own function reads is not known: its own gold answer says so.
-MARKS = (r"\boxed{{{}}}", "<answer>{}</answer>", "#### {}", "The final answer is {}.", "{}", r"The answer is ${}$.")
+ANSWER_FORMATS = (
+    r"\boxed{{{}}}",
+    "<answer>{}</answer>",
+    "#### {}",
+    "The final answer is {}.",
+    "{}",
+    r"The answer is ${}$.",
+)
 
 
 def _check_own(
@@ -161,7 +168,7 @@ def _check_own(
     accepted_by: dict[int, str] = {}  # row -> the mark in which its gold answer is accepted
     first_outcomes: dict[int, tuple[_Trial, Judgement]] = {}
     with Pool(jobs) as pool:
-        for attempt, mark in enumerate(MARKS):
+        for attempt, mark in enumerate(ANSWER_FORMATS):
             left = [problem for problem in problems if problem[0] not in accepted_by]
             batch = [trial(row, values, problem, values["gold"], mark, True) for row, values, problem in left]
             progress(f"{kind.name}: {len(batch):,} gold answers as {mark.format('...')}")
@@ -255,7 +262,7 @@ def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
         happened = f"the verifier failed on its gold answer{reason}" if trial.right else f"the verifier failed{reason}"
         next_step = "correct the problem, or choose another verifier"
     elif trial.right and kind.own is not None:
-        happened = f"its own gold answer is {judgement.verdict.value}, also in a box, a tag or a sentence{reason}"
+        happened = f"its own gold answer is {judgement.verdict.value}, even in a box, a tag or a sentence{reason}"
         next_step = "correct the function, or the gold answer"
     elif trial.right:
         happened = f"its own gold answer is {judgement.verdict.value}{reason}"

@@ -104,7 +104,7 @@ class Judge:
             return []  # a user's function says nothing about gold answers before it judges a sample
         if verifier.isolation is Isolation.REMOTE:
             self._model()  # complain about a missing server before reading thousands of gold answers
-        if verifier.isolation in (Isolation.REMOTE, Isolation.ALONE, Isolation.SANDBOX):
+        if verifier.isolation in (Isolation.REMOTE, Isolation.FRESH_SANDBOX, Isolation.SANDBOX):
             # Their `readable` looks at the shape of the details only and evaluates nothing, so it may run in here.
             module = import_module(verifier.module)
             reasons = ((problem, str(module.readable(problem.case("")))) for problem in problems)
@@ -113,7 +113,7 @@ class Judge:
         unchecked = [
             problem
             for problem in problems
-            if verifier.quick is None or verifier.quick(problem.case(ANY_ANSWER)) is None
+            if verifier.decide_inline is None or verifier.decide_inline(problem.case(ANY_ANSWER)) is None
         ]
         check = readability_check(verifier)
         before, starved = Counter(self.decided_by), self.starved
@@ -133,7 +133,7 @@ class Judge:
         """Judgements of all the cases, in any order, cheapest first."""
         slow_cases: dict[CaseKey, Case] = {}
         for case_key, case in new.items():
-            judgement = verifier.quick(case) if verifier.quick else None
+            judgement = verifier.decide_inline(case) if verifier.decide_inline else None
             if judgement is None:
                 slow_cases[case_key] = case
             else:
@@ -176,7 +176,7 @@ class Judge:
             judgement, started = first, time.monotonic()
             wall_factor = min(RETRY_WALL_FACTOR, self.retry_seconds / verifier.seconds)
             if wall_factor >= 1:
-                self.progress(f"{verifier.name}: {len(starved):,} that the machine was too busy for, tried once more")
+                self.progress(f"{verifier.name}: retrying {len(starved):,} that timed out on a busy machine")
                 ((_, judgement),) = self.pool.judge(verifier, [cases[number]], retry_wall_factor=wall_factor)
                 self.retry_seconds -= time.monotonic() - started
             self.starved += judgement.retry

@@ -102,7 +102,7 @@ def notes(result: VerificationResult, kept: bool = True) -> list[str]:
         )
     if result.starved:
         answers = "1 distinct answer" if result.starved == 1 else f"{result.starved:,} distinct answers"
-        sentences.append(f"{answers} failed only because the machine was too busy, also when tried alone.")
+        sentences.append(f"{answers} failed only because the machine was too busy, even when run alone.")
     if result.reopened and ".opened" not in result.verifier:
         sentences.append(
             f"{result.reopened:,} samples close a reasoning block that their prompt opened. With --opened, texts "

@@ -105,8 +105,8 @@ def _gold_row(row: Row) -> GoldRow:
         details = json.dumps(details)
     name = values.get("id", row.number)
     problem = problem_case(str(name), _as_written(gold), _as_written(values.get("question")), details)
-    further = {key: value for key, value in values.items() if key not in ROW_KEYS}
-    return GoldRow(row.number, name, problem, text or "", values.get("finish") == TRUNCATED, further)
+    extra_values = {key: value for key, value in values.items() if key not in ROW_KEYS}
+    return GoldRow(row.number, name, problem, text or "", values.get("finish") == TRUNCATED, extra_values)
 
 
 def _as_written(value: object) -> str | None:
@@ -122,7 +122,8 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
     problems = {row.line: row.for_verifier(verifier) for row in rows}
     distinct = {problem.key: problem for problem in problems.values()}
     faults = {
-        problem.key: why for problem, why in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
+        problem.key: reason
+        for problem, reason in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
     }
     readable_rows = [row for row in rows if problems[row.line].key not in faults]
     pairs = [(problems[row.line], verifier) for row in readable_rows]

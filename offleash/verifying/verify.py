@@ -169,7 +169,7 @@ def verify_shards(
     shards = run.sample_shards()
     samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
     work, counts = _Work(judge, cases, opened, progress, samples, skipped), VerdictCounts()
-    run.write_about(name, _about(judge, cases))  # first: verdicts that a kill leaves have their record
+    run.write_verifier_metadata(name, _about(judge, cases))  # first: verdicts that a kill leaves have their record
     for shard in shards:
         _verify_shard(run, shard, name, work, counts)
     return counts
@@ -238,8 +238,10 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
             parts.append(judge_rows(work.judge, work.cases, rows, work.opened))
             counts.judged += rows.height
             texts = rows["text"].fill_null("")
-            closes = texts.str.contains(THINK_END, literal=True) & ~texts.str.contains(THINK_START, literal=True)
-            counts.reopened += int(closes.sum())
+            closes_unopened = texts.str.contains(THINK_END, literal=True) & ~texts.str.contains(
+                THINK_START, literal=True
+            )
+            counts.reopened += int(closes_unopened.sum())
             work.progress(f"{run.path.name}: {counts.judged:,} of {work.samples:,} samples judged")
     verdicts = pl.concat(parts)
     run.write_verdicts(name, verdicts, shard=shard.name)

@@ -230,7 +230,7 @@ def test_a_verb_that_there_is_not_is_answered_with_the_nearest_or_the_new_one() 
     refused(offleash("--jsno"), "Options follow a verb")
     for group in GROUPS:
         assert f"offleash {group} VERB" in offleash(group).out
-    with pytest.raises(AttributeError, match="no 'run_study' any more"):
+    with pytest.raises(AttributeError, match="no longer has 'run_study'"):
         ol.run_study  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'compere'"):
         ol.compere  # noqa: B018

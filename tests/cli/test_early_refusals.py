@@ -73,11 +73,11 @@ def test_the_figure_of_checkpoints_is_refused_for_two_runs(world: Path) -> None:
     ("change", "words"),
     [
         ("method=mixed_policy", ("needs traces",)),
-        ("traces=none.jsonl", ("no file none.jsonl", "offleash lab traces")),
+        ("traces=none.jsonl", ("no trace file none.jsonl", "offleash lab traces")),
         ("model=base", ("'base' is neither a folder here", "offleash lab model countdown -o base")),
         ("model=vllm:x", ("Only transformers models can be trained",)),
         ("optimizer.rate=1e39", ("optimizer.rate must be a learning rate",)),
-        ("keep=[5,200]", ("keep names step 5", "has 2 steps")),
+        ("keep=[5,200]", ("keep lists step 5", "has only 2 steps")),
         ("keep=frist", ("keep must be all, last N, or a list of steps",)),
     ],
 )

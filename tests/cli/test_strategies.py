@@ -56,7 +56,7 @@ def test_a_users_function_names_the_strategies(runs: tuple[Path, Path], tmp_path
     assert result.json["coverage"]["before"]["read"] == 16
     assert result.json["support"]["P"] == 2
     file.write_text("def kind(problem, text):\n    raise KeyError('oops')\n")
-    refused(offleash("strategies", *runs, "--by", f"{file}:kind", "--jobs", "1"), "none of the correct samples", "oops")
+    refused(offleash("strategies", *runs, "--by", f"{file}:kind", "--jobs", "1"), "any of the correct samples", "oops")
 
 
 def test_logs_that_keep_texts_are_read_as_they_are(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_refused_with_the_next_step(runs: tuple[Path, Pat
     refused(offleash("strategies", base, "--by", "steps"), "two runs", "found 1")
     refused(offleash("strategies", base, counts, "--by", "steps"), "counts", "offleash import")
     refused(offleash("strategies", base, unjudged, "--by", "steps"), "offleash verify")
-    refused(offleash("strategies", base, rl, "--by", "program"), "none of the correct samples", "--by")
+    refused(offleash("strategies", base, rl, "--by", "program"), "any of the correct samples", "--by")
     refused(offleash("strategies", base, rl, "--by", "steps", "--at", "99"), "99", "smaller --at")
     rewrite_budget(rl, Budget(10, until=5))
     refused(offleash("strategies", base, rl, "--by", "steps"), "drawn with --until 5", "without --until")

@@ -26,8 +26,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     few = {name: STATEMENTS[name] for name in ("C.3", "C.4", "C.5", "no shrinkage", "C.6", "tail-miss")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mechanisms, "STATEMENTS", few)
-        patch.setattr(mechanisms, "TRIES", 20)
-        patch.setattr(support, "TRIES", 20)
+        patch.setattr(mechanisms, "SEARCHED_WORLDS", 20)
+        patch.setattr(support, "SEARCHED_WORLDS", 20)
         patch.setattr(support, "DRIFT_WORLDS", 10)
         for room in (mechanisms, report):
             patch.setattr(room, "SEEDS", 2)

@@ -53,10 +53,10 @@ def test_a_training_ends_with_a_model_and_its_metrics(recipe: Path, tmp_path: Pa
         ("method=gpro", "Did you mean 'grpo'"),
         ("method.clp=0.1", "Did you mean 'clip'"),
         ("optimizer.rat=1", "Did you mean 'optimizer.rate'"),
-        ("steps=0", "steps must be a whole number of 1 or more; found 0"),
+        ("steps=0", "steps must be a whole number, 1 or more; found 0"),
         ("model=vllm:x", "Only transformers models can be trained"),
         ("method=mixed_policy", "Give a JSONL"),
-        ("traces=nowhere.jsonl", "There is no file nowhere.jsonl"),
+        ("traces=nowhere.jsonl", "There is no trace file nowhere.jsonl"),
     ],
 )
 def test_what_is_wrong_with_a_recipe_is_said_with_the_nearest_name(

@@ -49,7 +49,7 @@ def test_a_sampler_waits_at_the_limit_and_passes_when_there_is_room_or_the_draw_
         passed = threading.Event()
         thread = threading.Thread(target=lambda w=waiting, p=passed: (w.add(chunk(4)), p.set()), daemon=True)
         thread.start()
-        while not waiting.crowded_by(1):
+        while not waiting.should_flush(1):
             time.sleep(0.001)
         assert not passed.is_set()
         waiting.release(chunk(0).request) if end == "release" else waiting.close()

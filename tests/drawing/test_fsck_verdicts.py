@@ -103,7 +103,7 @@ def test_a_folder_under_another_name_is_noticed(run: Path) -> None:
 
 def test_verify_does_not_build_on_verdicts_that_were_changed(run: Path) -> None:
     as_wrong(judged(run) / "000001.parquet")
-    with pytest.raises(OffleashError, match=r"000001\.parquet is not the shard that was written.* rm "):
+    with pytest.raises(OffleashError, match=r"000001\.parquet was changed: its checksum does not match.* rm "):
         verify(run, QUIET)
 
 
@@ -164,7 +164,7 @@ def killed_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return stepped
 
     with monkeypatch.context() as patch, suppress(Killed):
-        patch.setattr(module, "_note", counted(module._note))
+        patch.setattr(module, "_record_shard", counted(module._record_shard))
         patch.setattr(Path, "replace", counted(Path.replace))
         yield
 

@@ -96,7 +96,7 @@ def test_what_would_have_no_effect_is_refused(world: Path) -> None:
     refused(drawn("-o", "run", "--system", " "), "--system takes a text")
     refused(drawn("-o", "run", "--prompt", "none.txt"), "no prompt template none.txt", "{question}")
     (world / "asks.txt").write_text("Solve it. \\boxed{}")
-    refused(drawn("-o", "run", "--prompt", "asks.txt"), "does not ask the question", "{question}")
+    refused(drawn("-o", "run", "--prompt", "asks.txt"), "does not contain the question", "{question}")
     (world / "typo.txt").write_text("{qestion} {question}")
     refused(drawn("-o", "run", "--prompt", "typo.txt"), "{qestion}", "Did you mean {question}")
     model = tiny_model(world / "tiny")  # without a chat template
@@ -121,4 +121,4 @@ def test_a_model_reads_the_system_message_and_the_variables(world: Path) -> None
     compared = offleash("likelihood", "plain", "brief", "--first", "2", "--at", "2", "--json")
     assert "formats prompts differently" not in compared.out + compared.err
     (model / "chat_template.jinja").write_text("{{ messages[-1].content }} {% if brief %}a{% endif %}")
-    refused(offleash(*words, "-o", "other", "--system", "c d"), "leaves the system message out", "--prompt FILE")
+    refused(offleash(*words, "-o", "other", "--system", "c d"), "ignores the system message", "--prompt FILE")

@@ -10,7 +10,7 @@ import pytest
 
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.lab.chain_sum import CHAIN_SUM, SETTINGS, SLIP_SHARE, generate, guess, lines, part_of, question, traces
+from offleash.lab.chain_sum import CHAIN_SUM, ERROR_SHARE, SETTINGS, generate, guess, lines, question, split_of, traces
 from offleash.problems.countdown import PARTS
 from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
 from offleash.verifying.verify import VerifyOptions, open_judge
@@ -48,7 +48,7 @@ def test_problems_are_items_of_the_library() -> None:
 def test_a_set_belongs_to_its_part_and_asks_no_sum_twice() -> None:
     for part in PARTS:
         terms = [terms_of(text) for text in generate(part, 200, 0)["question"]]
-        assert {part_of(term) for term in terms} == {part}
+        assert {split_of(term) for term in terms} == {part}
         assert len({tuple(sorted(term)) for term in terms}) == 200
 
 
@@ -60,11 +60,11 @@ def test_a_longer_set_begins_with_the_shorter_one_and_another_seed_is_another_se
 
 def test_the_same_sum_turned_round_is_of_the_same_part() -> None:
     for terms in ((12, 34, -56), (880, 367)):
-        assert len({part_of(permutation) for permutation in permutations(terms)}) == 1
+        assert len({split_of(permutation) for permutation in permutations(terms)}) == 1
 
 
 def test_one_sum_in_sixteen_is_held_out_for_each_purpose() -> None:
-    actual = Counter(part_of((first, second)) for first, second in product(range(10, 100), repeat=2))
+    actual = Counter(split_of((first, second)) for first, second in product(range(10, 100), repeat=2))
     assert actual["dev"] / actual.total() == pytest.approx(1 / 16, abs=0.01)
     assert actual["test"] / actual.total() == pytest.approx(1 / 16, abs=0.01)
 
@@ -77,9 +77,9 @@ def test_a_set_that_cannot_be_drawn_is_refused(part: str, seed: int, words: str)
 
 def test_the_corpus_is_of_the_part_train_and_as_often_wrong_as_said() -> None:
     actual = list(islice(lines(random.Random(0)), 4000))
-    assert {part_of(terms_of(asked)) for asked, _ in actual} == {"train"}
+    assert {split_of(terms_of(asked)) for asked, _ in actual} == {"train"}
     wrong = [abs(sum(terms_of(asked)) - int(said)) for asked, said in actual if int(said) != sum(terms_of(asked))]
-    assert len(wrong) / len(actual) == pytest.approx(SLIP_SHARE, abs=0.03)
+    assert len(wrong) / len(actual) == pytest.approx(ERROR_SHARE, abs=0.03)
     assert set(wrong) <= {10**place for place in range(5)}
 
 

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from offleash.data.verdict import Verdict
 from offleash.lab.countdown import COUNTDOWN, END, lines, solutions, tokenizer, traces
-from offleash.problems.countdown import generate, part_of, steps_text, value_of
+from offleash.problems.countdown import generate, split_of, steps_text, value_of
 from offleash.verifiers.countdown import decide
 from offleash.verifiers.verifier import Case
 
@@ -32,7 +32,7 @@ def corpus() -> list[Read]:
 def test_no_line_of_the_corpus_has_numbers_that_are_held_out(corpus: list[Read]) -> None:
     held = {tuple(sorted(json.loads(text)["numbers"])) for text in generate("test", 400, 0)["details"]}
     assert not held & {tuple(sorted(numbers)) for numbers, _, _ in corpus}
-    assert {part_of(numbers) for numbers, _, _ in corpus} == {"train"}
+    assert {split_of(numbers) for numbers, _, _ in corpus} == {"train"}
 
 
 def test_three_lines_in_five_reach_their_target_and_one_in_five_has_a_slip(corpus: list[Read]) -> None:

@@ -197,7 +197,7 @@ def test_ids_that_name_samples_do_not_name_problems(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run,) = load(path)
     assert counts(path) == ([4, 4, 4], [2, 2, 2])
-    assert any("ids are taken for those of samples" in note.text for note in run.notes)
+    assert any("the ids are treated as sample ids" in note.text for note in run.notes)
 
 
 def test_a_seed_that_is_the_same_in_every_row_numbers_nothing(tmp_path: Path) -> None:

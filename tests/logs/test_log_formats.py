@@ -120,17 +120,19 @@ BESIDE = {
 COUNTED = {"counts/counts.csv": (3, 128, 3), "counts/counts.jsonl": (3, 24, 3)}
 
 
-ALONE = [name for name in FILES if not name.startswith(("helm/", "opencompass/"))]  # all that is read is in one file
+FRESH_SANDBOX = [
+    name for name in FILES if not name.startswith(("helm/", "opencompass/"))
+]  # all that is read is in one file
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in ALONE])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in FRESH_SANDBOX])
 def test_a_log_with_its_verdicts_in_another_file_is_read_in_full(name: str) -> None:
     log, frame = read(FIXTURES / name)
     assert Expected(log.format, frame["problem"].n_unique(), frame.height, verdicts(frame)) == FILES[name]
     assert dict(frame.schema) == ENTRIES
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", FRESH_SANDBOX)
 def test_a_log_is_recognised_under_a_misleading_name_and_read_in_full(name: str, tmp_path: Path) -> None:
     disguised = tmp_path / "shopping list.txt"
     disguised.write_bytes((FIXTURES / name).read_bytes())

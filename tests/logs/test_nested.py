@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[list[dict[str, object]], str]] = {
     ),
     "half of another format": (
         [{"id": n, "response": "5", "correct": True} for n in range(5)] + [{"id": 9, "resps": [["5"]], "acc": 1}],
-        "row 6 has id, resps, acc, and not response, correct.*file of their own",
+        "row 6 has id, resps, acc, but not response, correct.*file of their own",
     ),
     "several golds": (
         [{"id": "a", "rollouts": [{"text": "5", "correct": True, "gold": g} for g in "xy"]}],

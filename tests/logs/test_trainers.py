@@ -258,7 +258,7 @@ def test_the_prompt_of_nemo_rl_ends_where_the_loss_mask_begins(tmp_path: Path) -
     ("fields", "message"),
     [
         ({}, "3 messages and no 'token_loss_mask'"),
-        ({"token_loss_mask": [[1, 0, 1, 0]], "input_lengths": [4]}, "by its loss mask 4 after the prompt"),
+        ({"token_loss_mask": [[1, 0, 1, 0]], "input_lengths": [4]}, "its loss mask implies 4 after the prompt"),
         ({"content": [[]]}, "not a list with the messages"),
     ],
 )

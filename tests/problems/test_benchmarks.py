@@ -240,7 +240,7 @@ def test_rows_outside_the_benchmark_are_left_out(tmp_path: Path) -> None:
         ("mbpp", {"test_list": None}, "test_list is None"),
         ("livecodebench_v5", {"public_test_cases": "[]", "private_test_cases": ""}, "neither public_test_cases nor"),
         ("livecodebench_v6", {"public_test_cases": '[{"testtype": "functional"}]', "metadata": "{}"}, "no func_name"),
-        ("mathvision", {"answer": "F"}, "'F' is none of the 5 choices"),
+        ("mathvision", {"answer": "F"}, "'F' is not among the 5 choices"),
         ("aime24", {"answer": None}, "there is no answer"),
     ],
 )

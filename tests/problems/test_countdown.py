@@ -13,8 +13,8 @@ from offleash.problems.countdown import (
     VALUE_LIMIT,
     generate,
     numbers_of,
-    part_of,
     random_steps,
+    split_of,
     steps_text,
     value_of,
 )
@@ -32,20 +32,20 @@ def test_parts_share_no_numbers_whatever_the_seed_and_the_target() -> None:
     assert not actual["train"] & actual["dev"]
     assert not actual["train"] & actual["test"]
     assert not actual["dev"] & actual["test"]
-    assert all(part_of(item) == part for part, sets in actual.items() for item in sets)
+    assert all(split_of(item) == part for part, sets in actual.items() for item in sets)
 
 
-def test_the_part_of_numbers_does_not_depend_on_their_order() -> None:
+def test_the_split_of_numbers_does_not_depend_on_their_order() -> None:
     rng = random.Random(4)
     for _ in range(200):
         item = [rng.randint(1, 20) for _ in range(4)]
-        assert part_of(item) == part_of(rng.sample(item, 4))
+        assert split_of(item) == split_of(rng.sample(item, 4))
 
 
 def test_about_one_set_of_numbers_in_sixteen_is_for_each_part_that_is_held_out() -> None:
     sets = [(a, b, c, d) for a in range(1, 21) for b in range(a, 21) for c in range(b, 21) for d in range(c, 21)]
     for part in ("dev", "test"):
-        assert 0.05 < sum(part_of(item) == part for item in sets) / len(sets) < 0.075
+        assert 0.05 < sum(split_of(item) == part for item in sets) / len(sets) < 0.075
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -121,7 +121,7 @@ def test_the_part_is_test_where_none_is_named() -> None:
 
 def test_more_problems_than_there_are_is_refused_with_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.problems.countdown.LARGEST", 2)  # few sets of numbers, so that they run out soon
-    part = next(part for part in PARTS if part_of([1, 1, 1, 2]) == part)
+    part = next(part for part in PARTS if split_of([1, 1, 1, 2]) == part)
     with pytest.raises(OffleashError, match=rf"countdown:{part} has only (\d+) different problems. Use --size \1 or"):
         generate(part, 200, 0)
 

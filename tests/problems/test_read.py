@@ -144,7 +144,7 @@ def test_choices_give_a_letter_and_a_guess_floor(tmp_path: Path, right: object, 
 
 def test_an_answer_that_is_none_of_the_choices_is_refused(tmp_path: Path) -> None:
     path = write_rows(tmp_path, {"question": "2+2?", "options": ["three", "four"], "answer": "five"})
-    with pytest.raises(OffleashError, match="row 1: the answer 'five' is none of the 2 choices"):
+    with pytest.raises(OffleashError, match="row 1: the answer 'five' is not among the 2 choices"):
         read_problems(path)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from offleash.errors import OffleashError
 from offleash.stats.binomials import (
-    MOST,
+    MAX_SAMPLES_PER_RUN,
     binomial_at_least,
     binomial_at_most,
     binomial_pmf,
@@ -81,14 +81,14 @@ def test_the_hypergeometric_is_exact_and_sums_to_one_for_a_large_run() -> None:
 
 
 def test_a_miss_at_the_largest_count_matches_the_product_of_its_factors() -> None:
-    n, c, k = MOST, 3, MOST // 2
+    n, c, k = MAX_SAMPLES_PER_RUN, 3, MAX_SAMPLES_PER_RUN // 2
     exact = float(prod(Fraction(n - k - j, n - j) for j in range(c)))
     assert exp(float(log_miss(n, c, k))) == pytest.approx(exact, rel=1e-9)
 
 
 def test_more_samples_than_can_be_counted_are_refused_with_the_number_found() -> None:
-    with pytest.raises(OffleashError, match=f"{2 * MOST + 1:,}"):
-        log_miss(2 * MOST + 1, 1, 1)
+    with pytest.raises(OffleashError, match=f"{2 * MAX_SAMPLES_PER_RUN + 1:,}"):
+        log_miss(2 * MAX_SAMPLES_PER_RUN + 1, 1, 1)
 
 
 SIZES = (1, 2, 5, 40, 300, 2_048, 16_384, 32_768)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from offleash.stats.duplicates import (
-    BETS,
+    BET_SIZES,
     CopyingEvidence,
     across_requests,
     at_most,
@@ -92,7 +92,7 @@ def test_a_text_that_is_too_rare_to_come_twice_is_impossible_and_a_likely_one_is
 @settings(deadline=None, max_examples=60)
 def test_a_bet_on_repeats_wins_nothing_on_average_over_all_independent_draws(weights: list[float], n: int) -> None:
     law = np.array(weights) / sum(weights)
-    mean = np.zeros(len(BETS))
+    mean = np.zeros(len(BET_SIZES))
     for drawn in product(range(len(law)), repeat=n):
         chosen = np.array(drawn)
         mean += law[chosen].prod() * np.exp(log_repeating(chosen.astype(np.uint64), np.log(law[chosen])))
@@ -103,10 +103,10 @@ def test_a_bet_on_repeats_pays_by_the_probability_with_its_margin() -> None:
     log_p = np.log(0.5)
     assert at_most(log_p) == pytest.approx(log_p + 0.05 - 0.02 * log_p)
     ratio = log_repeating(labels("aaa"), np.full(3, log_p))
-    assert ratio == pytest.approx(2 * np.log(1 - BETS + BETS * np.exp(-at_most(log_p))))
-    assert log_repeating(labels("ab"), np.full(2, log_p)) == pytest.approx(np.log(1 - BETS))
+    assert ratio == pytest.approx(2 * np.log(1 - BET_SIZES + BET_SIZES * np.exp(-at_most(log_p))))
+    assert log_repeating(labels("ab"), np.full(2, log_p)) == pytest.approx(np.log(1 - BET_SIZES))
     other_tokens = np.array([log_p, log_p - 0.01])
-    assert log_repeating(labels("aa"), other_tokens) == pytest.approx(np.log(1 - BETS))
+    assert log_repeating(labels("aa"), other_tokens) == pytest.approx(np.log(1 - BET_SIZES))
     assert (log_repeating(labels("aa"), np.full(2, -500.0)) < 6.01).all()
 
 
@@ -138,20 +138,20 @@ def test_bets_on_repeats_never_win_in_a_long_honest_run_though_probabilities_are
 def test_the_ratio_has_mean_one_over_all_orders_of_any_texts(text: str, follows: list[bool]) -> None:
     mark = np.array(follows[: len(text)])
     ratio = [np.exp(log_copying(labels("".join(order)), mark)) for order in permutations(text)]
-    assert np.mean(ratio, axis=0) == pytest.approx(np.ones(len(BETS)))
+    assert np.mean(ratio, axis=0) == pytest.approx(np.ones(len(BET_SIZES)))
 
 
 def test_requests_of_copies_have_the_ratio_of_their_urn() -> None:
     """aaabbb: after the first a, copies leave an urn of 5, then of 4; the second request has nothing left to bet on."""
-    expected = np.log((1 - BETS + BETS * 5 / 2) * (1 - BETS + BETS * 4 / 1))
+    expected = np.log((1 - BET_SIZES + BET_SIZES * 5 / 2) * (1 - BET_SIZES + BET_SIZES * 4 / 1))
     assert within_requests(labels("aaa"), labels("bbb")) == pytest.approx(expected)
 
 
 def test_a_request_that_comes_again_has_the_ratio_of_its_urn() -> None:
-    expected = np.log((1 - BETS + BETS * 5) * (1 - BETS + BETS * 3))
+    expected = np.log((1 - BET_SIZES + BET_SIZES * 5) * (1 - BET_SIZES + BET_SIZES * 3))
     assert across_requests(labels("abc"), labels("abc")) == pytest.approx(expected)
     assert across_requests(labels("abcd"), labels("ab")) == pytest.approx(
-        np.log((1 - BETS + BETS * 5) * (1 - BETS + BETS * 3))
+        np.log((1 - BET_SIZES + BET_SIZES * 5) * (1 - BET_SIZES + BET_SIZES * 3))
     )
 
 
@@ -159,7 +159,7 @@ def test_one_text_only_and_texts_that_never_repeat_say_nothing() -> None:
     for text in ("aaaaaa", "abcdef"):
         first, second = labels(text[:3]), labels(text[3:])
         for ratio in (within_requests(first, second), across_requests(first, second)):
-            assert ratio == pytest.approx(np.zeros(len(BETS)), abs=1e-12)
+            assert ratio == pytest.approx(np.zeros(len(BET_SIZES)), abs=1e-12)
 
 
 def test_copies_of_several_choices_in_one_request_are_found() -> None:

@@ -204,7 +204,7 @@ def test_too_few_problems_give_a_reason_instead_of_a_range() -> None:
     told = forecast([64] * 7, [0, 0, 1, 2, 5, 16, 64], [64, 128])
     assert told.low_K[0] == told.high_K[0] == pytest.approx(5 / 7)
     assert np.isnan([told.low_K[1], told.high_K[1]]).all()
-    assert told.reason == "a forecast needs 8 problems to show how rates differ, here 7"
+    assert told.reason == "a forecast needs 8 problems to show how rates differ; found 7"
 
 
 def test_no_samples_give_no_forecast() -> None:

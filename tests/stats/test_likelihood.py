@@ -13,13 +13,13 @@ from offleash.stats.likelihood import (
     chance_within,
     distinct_mass,
     equal_weights,
+    importance_mass,
     log_sums,
     mass_of_both,
     matched_weights,
     problem_means,
     reach,
     trusted_bound,
-    weighed_mass,
 )
 from offleash.stats.support_classes import epsilon
 
@@ -42,7 +42,7 @@ def test_the_estimate_is_unbiased_for_the_mass_that_the_finder_can_show() -> Non
     for drawn in product(range(len(FINDER)), repeat=3):  # every outcome of three draws
         chance = float(np.prod(FINDER[list(drawn)]))
         if chance:
-            expected += chance * weighed_mass(*one_problem(np.array(drawn)), [3]).estimate_P[0]
+            expected += chance * importance_mass(*one_problem(np.array(drawn)), [3]).estimate_P[0]
     assert expected == pytest.approx(SEEN_BY_FINDER, rel=1e-12)
     assert expected < OTHER[RIGHT].sum()  # what the finder never draws cannot be weighed
 
@@ -53,7 +53,7 @@ def test_over_many_redraws_the_mean_is_near_the_mass_and_the_bound_holds() -> No
     sample_DN = rng.choice(len(FINDER), (draws, n), p=FINDER)
     place_S, which = np.nonzero(RIGHT[sample_DN])
     chosen = sample_DN[place_S, which]
-    result = weighed_mass(np.log(OTHER[chosen]), np.log(FINDER[chosen]), place_S, np.full(draws, n))
+    result = importance_mass(np.log(OTHER[chosen]), np.log(FINDER[chosen]), place_S, np.full(draws, n))
     error = result.estimate_P.std() / np.sqrt(draws)
     assert result.estimate_P.mean() == pytest.approx(SEEN_BY_FINDER, abs=4 * error)
     assert (result.low_P <= SEEN_BY_FINDER).mean() >= 0.95
@@ -65,7 +65,7 @@ def test_a_record_that_stopped_at_its_mth_success_is_unbiased_without_that_succe
     for _ in range(4_000):
         drawn = rng.choice(len(FINDER), 200, p=FINDER)
         stop = int(np.flatnonzero(RIGHT[drawn])[m - 1])
-        total.append(weighed_mass(*one_problem(drawn[:stop]), [stop]).estimate_P[0])
+        total.append(importance_mass(*one_problem(drawn[:stop]), [stop]).estimate_P[0])
     assert np.mean(total) == pytest.approx(SEEN_BY_FINDER, abs=4 * np.std(total) / np.sqrt(len(total)))
 
 
@@ -82,12 +82,12 @@ def test_both_runs_together_are_unbiased_for_all_of_the_mass() -> None:
 
 def test_a_sample_that_a_law_excludes_weighs_nothing_and_nothing_overflows() -> None:
     log_other, log_finder = [-np.inf, -2_000.0, 5.0], [-1.0, -5_000.0, -np.inf]
-    result = weighed_mass(log_other, log_finder, [0, 1, 2], [10, 10, 10])
+    result = importance_mass(log_other, log_finder, [0, 1, 2], [10, 10, 10])
     assert result.estimate_P[[0, 2]].tolist() == [0, 0]
     assert result.estimate_P[1] == np.inf  # a weight of e^3000: said, not hidden
     assert (result.effective_P == [0, 1, 0]).all()
     assert (result.low_P <= 1).all()
-    assert np.isnan(weighed_mass([], [], [], [0]).estimate_P[0])
+    assert np.isnan(importance_mass([], [], [], [0]).estimate_P[0])
 
 
 @given(st.lists(st.floats(-30, 30), min_size=1, max_size=20), st.floats(-20, 20))
@@ -95,10 +95,10 @@ def test_the_effective_size_is_between_one_and_all_and_blind_to_a_common_factor(
     logs: list[float], shift: float
 ) -> None:
     zeros = np.zeros(len(logs))
-    item = weighed_mass(logs, zeros, zeros, [100]).effective_P[0]
+    item = importance_mass(logs, zeros, zeros, [100]).effective_P[0]
     assert 1 - 1e-9 <= item <= len(logs) + 1e-9
-    assert weighed_mass(np.add(logs, shift), zeros, zeros, [100]).effective_P[0] == pytest.approx(item)
-    assert weighed_mass(zeros, zeros, zeros, [100]).effective_P[0] == pytest.approx(len(logs))
+    assert importance_mass(np.add(logs, shift), zeros, zeros, [100]).effective_P[0] == pytest.approx(item)
+    assert importance_mass(zeros, zeros, zeros, [100]).effective_P[0] == pytest.approx(len(logs))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-700, 700)), max_size=30))
@@ -134,7 +134,9 @@ def test_problems_that_were_chosen_by_a_lucky_success_are_not_called_within_reac
     hit_P = rng.binomial(n, pi, 1_000_000)
     hit_E = hit_P[hit_P > 0]  # E: the finder was lucky there
     place_S = np.repeat(np.arange(len(hit_E)), hit_E)
-    result = weighed_mass(np.full(len(place_S), np.log(q)), np.full(len(place_S), np.log(pi)), place_S, hit_E * 0 + n)
+    result = importance_mass(
+        np.full(len(place_S), np.log(q)), np.full(len(place_S), np.log(pi)), place_S, hit_E * 0 + n
+    )
     assert (result.low_P > q).mean() > 0.5  # the 95% is before problems are chosen
     trusted_E = trusted_bound(np.full(len(hit_E), q), result)
     assert (trusted_E <= q).all()
@@ -143,7 +145,7 @@ def test_problems_that_were_chosen_by_a_lucky_success_are_not_called_within_reac
 
 def test_a_bound_by_several_samples_counts_and_one_by_few_does_not() -> None:
     logs, place = np.log(np.full(14, 0.9)), np.repeat([0, 1], [10, 4])
-    mass = weighed_mass(logs, logs, place, [10, 10])
+    mass = importance_mass(logs, logs, place, [10, 10])
     assert trusted_bound([1e-6, 1e-6], mass).tolist() == pytest.approx([0.05, 1e-6])
     assert trusted_bound([0.3, 0.3], mass).tolist() == [0.3, 0.3]
 

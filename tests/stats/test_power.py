@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offleash.stats.power import detectable_rate, gain_power, most_with_rate, smallest_listed, successes_needed
+from offleash.stats.power import (
+    detectable_rate,
+    gain_power,
+    max_candidates_with_rate,
+    smallest_significant_count,
+    successes_needed,
+)
 from offleash.stats.significance import discoveries, list_level, lists, loss_p
 
 
@@ -17,7 +23,7 @@ from offleash.stats.significance import discoveries, list_level, lists, loss_p
 def test_a_loss_is_listed_exactly_from_the_stated_number_of_successes_on(before: list[int], n: int) -> None:
     correct = np.stack([np.minimum(before, n), np.zeros(len(before), dtype=int)], axis=1)
     drawn = np.full_like(correct, n)
-    least = smallest_listed(n, n, list_level(loss_p(drawn, correct)))
+    least = smallest_significant_count(n, n, list_level(loss_p(drawn, correct)))
     listed = set(lists(drawn, correct).lost.tolist())
     expected = {row for row, (c, _) in enumerate(correct) if least is not None and c >= least}
     assert listed == expected
@@ -27,7 +33,7 @@ def test_the_list_accepts_fewer_successes_than_are_needed_a_priori() -> None:
     """The case that gave the two their names: 12 were said to be needed beside a list that held 9, 9 and 11."""
     correct = np.array([[14, 0]] * 20 + [[9, 0], [9, 0], [11, 0]] + [[30, 30]] * 177)
     drawn = np.full_like(correct, 1024)
-    listed = smallest_listed(1024, 1024, list_level(loss_p(drawn, correct)))
+    listed = smallest_significant_count(1024, 1024, list_level(loss_p(drawn, correct)))
     assert successes_needed(1024, 1024, 200) == 12
     assert listed == 8
     assert listed <= min(correct[row, 0] for row in lists(drawn, correct).lost)
@@ -68,7 +74,7 @@ def test_the_bound_on_gains_is_the_largest_number_that_could_have_shown_so_few(
                 few += float(np.prod([q if s else 1 - q for s, q in zip(shown, chances, strict=True)]))
         if few > 0.05 * (1 + 1e-9):
             most = m
-    assert most_with_rate(drawn, gained, rate) == most
+    assert max_candidates_with_rate(drawn, gained, rate) == most
 
 
 def test_the_bound_on_gains_covers_the_number_of_problems_with_that_rate() -> None:
@@ -78,7 +84,7 @@ def test_the_bound_on_gains_covers_the_number_of_problems_with_that_rate() -> No
     for _ in range(studies):
         true = np.where(rng.random(40) < 0.3, rate, rng.choice([0.0, 0.4 * rate], 40))
         gained = int((rng.binomial(drawn, true) > 0).sum())
-        inside += int((true >= rate).sum()) <= most_with_rate(drawn, gained, rate)
+        inside += int((true >= rate).sum()) <= max_candidates_with_rate(drawn, gained, rate)
     assert inside / studies >= 0.95
 
 

@@ -53,7 +53,7 @@ def plainly(model: PreTrainedModel, rows: TokenBatch, temperature: float) -> tor
 def weighted(logprob_NT: torch.Tensor, rows: TokenBatch) -> torch.Tensor:
     """A loss in which every token has a weight of its own."""
     weight_NT = torch.from_numpy(np.random.default_rng(3).normal(size=rows.token_NT.shape)).float()
-    return torch.where(torch.from_numpy(rows.real_NT), logprob_NT * weight_NT, 0.0).sum()
+    return torch.where(torch.from_numpy(rows.token_mask_NT), logprob_NT * weight_NT, 0.0).sum()
 
 
 def gradients(model: PreTrainedModel, loss: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -70,7 +70,7 @@ def assert_near(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
 
 @pytest.mark.parametrize("family", TREES)
 def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
-    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
+    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.token_mask_NT)
     expected, actual = plainly(model, ROWS, 1.3), by_trees(model, ROWS, 1.3)
     torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
     assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
@@ -78,7 +78,7 @@ def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt", *WINDOWED])
 def test_rows_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
-    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
+    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.token_mask_NT)
     expected, actual = plainly(model, ROWS, 0.7), by_rows(model, ROWS, 0.7)
     torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
     assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
@@ -86,7 +86,7 @@ def test_rows_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_where_trees_are_said_to_agree_they_do_and_windows_do_not(tmp_path: Path, family: str) -> None:
-    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.real_NT)
+    model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.token_mask_NT)
     before = model.config._attn_implementation
     agree = trees_agree(model, ROWS)
     assert model.config._attn_implementation == before
@@ -98,7 +98,7 @@ def test_where_trees_are_said_to_agree_they_do_and_windows_do_not(tmp_path: Path
 
 def test_gradients_of_parts_add_up_to_that_of_all(tmp_path: Path) -> None:
     model = model_of(tmp_path, "llama")
-    weight_NT = torch.from_numpy(np.random.default_rng(3).normal(size=ROWS.token_NT.shape) * ROWS.real_NT).float()
+    weight_NT = torch.from_numpy(np.random.default_rng(3).normal(size=ROWS.token_NT.shape) * ROWS.token_mask_NT).float()
     whole = gradients(model, (by_trees(model, ROWS, 1.0) * weight_NT).sum())
     for tokens in (1, 15, 30, 1000):
         parts = list(ROWS.parts(tokens))

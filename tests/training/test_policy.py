@@ -51,7 +51,7 @@ def test_samples_have_the_log_probabilities_and_entropies_of_a_plain_pass(policy
         assert not drawn.logprob_NT[row, length:].any()
         assert not drawn.entropy_NT[row, length:].any()
     again = policy.logprobs(drawn.rows, temperature).detach().numpy()
-    np.testing.assert_allclose(again[drawn.rows.real_NT], drawn.logprob_NT[drawn.rows.real_NT], atol=1e-4)
+    np.testing.assert_allclose(again[drawn.rows.token_mask_NT], drawn.logprob_NT[drawn.rows.token_mask_NT], atol=1e-4)
 
 
 def test_a_sample_ends_with_the_end_or_is_cut_and_its_text_is_what_stands_before(policy: Policy) -> None:
@@ -117,7 +117,7 @@ def test_every_family_is_drawn_from_and_read_alike(tmp_path: Path, family: str) 
     policy = open_policy(str(tiny_model(tmp_path, family)))
     drawn = policy.draw(PROMPTS, 8, SEEDS, SamplingParams(max_tokens=8))
     result = policy.logprobs(drawn.rows, 1.0).detach().numpy()
-    np.testing.assert_allclose(result[drawn.rows.real_NT], drawn.logprob_NT[drawn.rows.real_NT], atol=1e-3)
+    np.testing.assert_allclose(result[drawn.rows.token_mask_NT], drawn.logprob_NT[drawn.rows.token_mask_NT], atol=1e-3)
 
 
 def test_a_model_with_a_window_is_read_by_plain_rows_and_rightly(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_method_that_needs_traces_is_refused_without_them(tmp_path: Path, meth
     assert f"The method {method} needs traces" in said
     assert "traces=FILE" in said
     none = str(tmp_path / "none.jsonl")
-    assert "There is no file" in refused(replace(RECIPE, method=method, traces=none), tmp_path / "run")
+    assert "There is no trace file" in refused(replace(RECIPE, method=method, traces=none), tmp_path / "run")
 
 
 def test_traces_that_are_wrong_or_of_other_problems_are_refused(tmp_path: Path) -> None:

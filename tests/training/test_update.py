@@ -154,7 +154,7 @@ def test_the_penalty_on_chosen_tokens_holds_for_samples_without_an_advantage_too
     made = method("kl_cov", {"share": 1.0, "penalty": 1.0})
     groups = random_groups(policy, SIZES)
     batch = batch_of(groups, made, 0)
-    chosen = batch.selected_NT & batch.rows.real_NT
+    chosen = batch.selected_NT & batch.rows.token_mask_NT
     assert chosen.sum() == batch.totals.tokens  # every token of the step was chosen
 
 

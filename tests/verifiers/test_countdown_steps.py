@@ -135,4 +135,4 @@ def test_judged_with_the_quick_way_or_without_it_samples_have_the_same_judgement
     assert [(item.verdict, item.reason, item.solution, item.score) for item in actual] == [
         (item.verdict, item.reason, item.solution, item.score) for item in slow
     ]
-    assert VERIFIERS["countdown"].quick is decide_steps
+    assert VERIFIERS["countdown"].decide_inline is decide_steps

@@ -98,11 +98,11 @@ def test_an_empty_answer_needs_no_referee() -> None:
 
 def test_a_referee_that_does_not_answer_is_failed_with_the_reason() -> None:
     def down(page: str) -> str:
-        raise OffleashError("judge at http://h gave no reply in 3 tries: refused.")
+        raise OffleashError("judge at http://h gave no reply after 3 attempts: refused.")
 
     result = decide(CASE, down)
     assert result.verdict == Verdict.FAILED
-    assert "3 tries" in result.reason
+    assert "3 attempts" in result.reason
 
 
 def test_a_problem_without_gold_or_question_is_reported() -> None:

@@ -14,7 +14,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.plugins import PluginError
 from offleash.verifiers.own.bind import CallOptions, OwnProblem, arguments, own_verifier
-from offleash.verifiers.own.decide import OURS, TRL, VERL, decide, packed, read_verdict, signature
+from offleash.verifiers.own.decide import OFFLEASH, TRL, VERL, decide, packed, read_verdict, signature
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case, Judgement, OwnFunction, Verifier
 
@@ -30,8 +30,8 @@ PROBLEM = OwnProblem(
 
 
 def own(function: Any) -> OwnFunction:
-    interface, required, optional, any_keyword = signature(function, "file.py:f")
-    return OwnFunction("file.py:f", interface, tuple(required), tuple(optional), any_keyword)
+    interface, required, optional, accepts_any_keyword = signature(function, "file.py:f")
+    return OwnFunction("file.py:f", interface, tuple(required), tuple(optional), accepts_any_keyword)
 
 
 # Interfaces, recognised by their parameters.
@@ -45,7 +45,7 @@ def ours_of_one(extracted: str) -> bool: ...  # type: ignore[empty-body]
 
 
 @pytest.mark.parametrize(
-    ("function", "interface"), [(verl, VERL), (trl, TRL), (of_ids, TRL), (ours, OURS), (ours_of_one, OURS)]
+    ("function", "interface"), [(verl, VERL), (trl, TRL), (of_ids, TRL), (ours, OFFLEASH), (ours_of_one, OFFLEASH)]
 )
 def test_an_interface_is_recognised_by_its_parameters(function: Any, interface: str) -> None:
     assert own(function).interface == interface
@@ -114,16 +114,16 @@ def test_the_problem_as_a_whole_is_a_dict() -> None:
 @pytest.mark.parametrize(
     ("value", "interface", "verdict", "score"),
     [
-        (True, OURS, "correct", None),
-        (False, OURS, "wrong", None),
-        (1.0, OURS, "correct", 1.0),
-        (0.99, OURS, "wrong", 0.99),
+        (True, OFFLEASH, "correct", None),
+        (False, OFFLEASH, "wrong", None),
+        (1.0, OFFLEASH, "correct", 1.0),
+        (0.99, OFFLEASH, "wrong", 0.99),
         (np.float64(1.0), VERL, "correct", 1.0),
-        (np.bool_(True), OURS, "correct", None),
-        (None, OURS, "unread", None),
+        (np.bool_(True), OFFLEASH, "correct", None),
+        (None, OFFLEASH, "unread", None),
         (None, VERL, "failed", None),
         ({"score": 1.0, "acc": False}, VERL, "correct", 1.0),
-        ({"score": True}, OURS, "correct", None),
+        ({"score": True}, OFFLEASH, "correct", None),
         ([1.0], TRL, "correct", 1.0),
         ((0,), TRL, "wrong", 0.0),
         (np.array([1.0]), TRL, "correct", 1.0),
@@ -136,24 +136,24 @@ def test_values_are_verdicts(value: object, interface: str, verdict: str, score:
 
 
 def test_a_threshold_is_for_numbers_and_not_for_truth() -> None:
-    assert read_verdict(0.5, OURS, 0.5).verdict is Verdict.CORRECT
-    assert read_verdict(True, OURS, 2.0).verdict is Verdict.CORRECT
+    assert read_verdict(0.5, OFFLEASH, 0.5).verdict is Verdict.CORRECT
+    assert read_verdict(True, OFFLEASH, 2.0).verdict is Verdict.CORRECT
 
 
 @pytest.mark.parametrize(
     ("value", "interface"),
     [
-        (math.nan, OURS),
-        (math.inf, OURS),
-        ("True", OURS),
-        ([1.0], OURS),
+        (math.nan, OFFLEASH),
+        (math.inf, OFFLEASH),
+        ("True", OFFLEASH),
+        ([1.0], OFFLEASH),
         ({"acc": 1.0}, VERL),
         (1.0, TRL),
         ([1.0, 1.0], TRL),
         ([], TRL),
         (["1.0"], TRL),
         ([math.nan], TRL),
-        (object(), OURS),
+        (object(), OFFLEASH),
     ],
 )
 def test_nonsense_is_no_verdict(value: object, interface: str) -> None:
@@ -303,7 +303,7 @@ def test_a_function_that_hangs_forks_or_dies_fails_its_own_sample_only(tmp_path:
     verifier = limited(own_verifier(f"{file}:f"), 1.0)
     texts = ["hang", "die", "fork", "exit", "fine", "fork", "fine"]
     assert verifier.own is not None
-    details = {"reference": verifier.own.reference, "interface": OURS, "messages": False, "threshold": 1.0}
+    details = {"reference": verifier.own.reference, "interface": OFFLEASH, "messages": False, "threshold": 1.0}
     details |= {"tokenizer": "", "arguments": {}}
     with Pool(1) as pool:
         verdicts = dict(pool.judge(verifier, [Case(packed(text, None), details=details) for text in texts]))
@@ -321,7 +321,7 @@ def test_options_that_change_verdicts_are_part_of_the_name() -> None:
     with_ids = Verifier("own-f", "1", (), "m", own=OwnFunction("a.py:f", TRL, ("completion_ids",)))
     with pytest.raises(OffleashError, match="completion_ids"):
         CallOptions().of(with_ids)
-    assert CallOptions(undrawn=True).of(with_ids).own == with_ids.own
+    assert CallOptions(not_yet_drawn=True).of(with_ids).own == with_ids.own
     assert CallOptions(tokenizer="org/model").of(with_ids).own == OwnFunction(
         "a.py:f", TRL, ("completion_ids",), tokenizer="org/model"
     )

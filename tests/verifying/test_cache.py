@@ -48,7 +48,7 @@ def held_by_another(folder: Path) -> Iterator[None]:
 
 
 def test_a_cache_that_is_locked_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT", 0.05, raising=False)
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05, raising=False)
     folder = folder_with_a_verdict(tmp_path / "cache")
     # no write-ahead log, under which readers need not wait
     changed = sqlite3.connect(folder / NAME)
@@ -100,7 +100,7 @@ def test_a_second_malformed_file_does_not_replace_the_first(tmp_path: Path) -> N
         for ending in ("-wal", "-shm"):
             (folder / (NAME + ending)).unlink(missing_ok=True)
         cache = Cache(folder)
-        assert "set aside as" in cache.error
+        assert "moved aside as" in cache.error
         cache.store({KEY: Judgement(Verdict.CORRECT)})
         assert KEY in cache.lookup([KEY]), "a new one is in use"
         cache.close()
@@ -116,7 +116,7 @@ def test_a_cache_that_turns_out_malformed_in_use_is_set_aside(tmp_path: Path) ->
     (folder / NAME).write_bytes(content)
     cache = Cache(folder)
     assert cache.lookup([KEY]) == {}
-    assert "set aside as" in cache.error
+    assert "moved aside as" in cache.error
     assert Cache(folder).error == "", "the next process begins a new one"
 
 

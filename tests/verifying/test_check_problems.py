@@ -64,8 +64,8 @@ def test_a_verifier_that_accepts_a_corruption_is_a_fault(tmp_path: Path) -> None
 def test_problems_that_ask_a_model_are_not_checked(tmp_path: Path) -> None:
     result = checked(tmp_path, {"question": "Who?", "answer": "Ada", "verifier": "referee"})
     assert result.sound
-    assert result.unchecked == {"not checked: asks a model": 1}
-    assert "1 not checked: asks a model" in check_text(result)
+    assert result.unchecked == {"not checked: it queries a model": 1}
+    assert "1 not checked: it queries a model" in check_text(result)
 
 
 def test_problems_without_a_verifier_need_one(tmp_path: Path) -> None:

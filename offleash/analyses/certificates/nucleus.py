@@ -152,7 +152,7 @@ class TopPCut:
     chance_P: Float  # of a correct sample under this top-p, from the completions that were found: at least
     removed: Estimate  # mean over problems
     share: Estimate  # of the correct mass that was found
-    emptied: Estimate  # share of the problems with correct completions that lose all of them
+    lost_all: Estimate  # share of the problems with correct completions that lose all of them
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class NucleusCut:
         """Problems with a correct completion."""
         return int((self.completions_P > 0).sum())
 
-    def emptied(self, cut: TopPCut) -> int:
+    def lost_all(self, cut: TopPCut) -> int:
         """Of these, problems that lose every one that was found."""
         return int(((self.completions_P > 0) & (cut.kept_P == 0)).sum())
 
@@ -350,17 +350,17 @@ def _cut(
     stratum_P: Integer,
 ) -> TopPCut:
     reached_P = completions_P > 0
-    emptied = Estimate(float("nan"), NO_INTERVAL)
+    lost_all = Estimate(float("nan"), NO_INTERVAL)
     if reached_P.any():
         # Renumbered from 0: a benchmark may have no reached problem.
         _, reached_stratum = np.unique(stratum_P[reached_P], return_inverse=True)
-        emptied = share_of((kept_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
+        lost_all = share_of((kept_P[reached_P] == 0).astype(np.float64), reached_stratum.astype(np.int64))
     if not removed_P.any():  # nothing was cut on any problem: resampling zeros would give an interval of no width
         unseen = Estimate(0.0, NO_INTERVAL)
-        return TopPCut(top_p, removed_P, kept_P, chance_P, unseen, unseen, emptied)
+        return TopPCut(top_p, removed_P, kept_P, chance_P, unseen, unseen, lost_all)
     share_Q, ends = ratios(removed_P[:, None], correct_P[:, None], stratum_P)
     share = Estimate(float(share_Q[0]), clipped(ends[0], 0.0, 1.0))
-    return TopPCut(top_p, removed_P, kept_P, chance_P, mean_of(removed_P, stratum_P), share, emptied)
+    return TopPCut(top_p, removed_P, kept_P, chance_P, mean_of(removed_P, stratum_P), share, lost_all)
 
 
 def _completions(folder: Path, certificate: Certificate) -> pl.DataFrame:

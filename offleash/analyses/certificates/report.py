@@ -138,8 +138,7 @@ def _comparison_table(comparison: CertifiedComparison) -> RenderableType:
     change = comparison.change[comparison.settings.question]
     title = Text.assemble((f"{clean(change.before)} → {clean(change.after)}", "bold"))
     setting = (
-        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (that of k = {change.k:,}), "
-        "rule certified"
+        f"{comparison.table.height:,} problems, epsilon {comparison.epsilon:.4g} (for k = {change.k:,}), rule certified"
     )
     title.append(f"   {setting}", style="dim")
     parts: list[RenderableType] = [
@@ -385,7 +384,7 @@ def _cut_text(nucleus: NucleusCut, cut: TopPCut) -> str:
     gone = int(nucleus.completions_P.sum() - cut.kept_P.sum())
     if not gone:
         return f"Top-p {cut.top_p:g} cuts none of them."
-    lost = nucleus.emptied(cut)
+    lost = nucleus.lost_all(cut)
     problems = f"{lost} of the {nucleus.reached} problems {'loses' if lost == 1 else 'lose'} all of them"
     return (
         f"Top-p {cut.top_p:g} gives {gone:,} of them a probability of exactly zero, {_share_text(cut.share)} of the "
@@ -407,7 +406,7 @@ def _table(nucleus: NucleusCut) -> Table:
             f"{completions - int(cut.kept_P.sum()):,} of {completions:,}",
             f"{low:.4f}\nto {high:.4f}",
             _share_text(cut.share).replace(" [", "\n["),
-            f"{nucleus.emptied(cut)} of {nucleus.reached}",
+            f"{nucleus.lost_all(cut)} of {nucleus.reached}",
             f"≥ {float(cut.chance_P.mean()):.4f}",
         )
     return table
@@ -448,8 +447,8 @@ def _cut(nucleus: NucleusCut, cut: TopPCut) -> Json:
         "removed_bounds": nucleus.bounds(cut),
         "share": cut.share,
         "removed_completions": nucleus.completions_P.sum() - cut.kept_P.sum(),
-        "emptied": nucleus.emptied(cut),
-        "emptied_share": cut.emptied,
+        "emptied": nucleus.lost_all(cut),
+        "emptied_share": cut.lost_all,
         "emptied_unknown": nucleus.rest(cut),
         "chance_at_least": cut.chance_P.mean(),
     }

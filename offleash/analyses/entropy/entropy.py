@@ -62,7 +62,7 @@ NO_ANSWER_COLUMN = (
     "read as the reference where there is no other)"
 )
 NO_TOKEN_ENTROPIES = "not computed here because token entropies are missing; run offleash entropy"
-CUT = 0.05  # share of truncated samples from which on a note says so, as in comparisons
+TRUNCATION_NOTE_SHARE = 0.05  # share of truncated samples from which on a note says so, as in comparisons
 
 
 @dataclass(frozen=True)
@@ -373,5 +373,5 @@ def _truncation_notes(count: Tally) -> tuple[Note, ...]:
     return tuple(
         Note(f"{run}: {share:.0%} of its samples were truncated at the token limit, so its lengths are underestimates")
         for run, share in zip(count.runs, share_R.tolist(), strict=True)
-        if share >= CUT
+        if share >= TRUNCATION_NOTE_SHARE
     )

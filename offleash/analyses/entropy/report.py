@@ -239,8 +239,8 @@ def cautions(entropies: Entropies) -> list[str]:
     means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
     if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _runs_with_value(mean)):
         out.append(
-            f"Entropies over fewer than {MIN_EFFECTIVE_PROBLEMS} problems have no interval: so few do not show how "
-            "much problems differ. Whether such a mean rose or fell is not decided."
+            f"Entropies over fewer than {MIN_EFFECTIVE_PROBLEMS} problems have no interval: that is too few to show "
+            "how much problems differ. For such a mean, no direction of change is reported."
         )
     for r, name in enumerate(entropies.runs[1:], 1):
         paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)

@@ -35,11 +35,11 @@ from offleash.stats.likelihood import (
     Reach,
     chance_within,
     distinct_mass,
+    importance_mass,
     mass_of_both,
     problem_means,
     reach,
     trusted_bound,
-    weighed_mass,
 )
 from offleash.stats.support_classes import AFTER, BEFORE, epsilon
 
@@ -182,7 +182,7 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
     # Estimate. A record that stopped at a success has one weighing sample less (see _usable_samples).
     weighted_count_P = np.where(stopped_P, correct_P - 1, correct_P)
     usable, n_P = _usable_samples(right, finder, other, until, stopped_P, drawn_P)
-    mass = weighed_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
+    mass = importance_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
     chance_P, readings, certain_reach = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
@@ -203,7 +203,7 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
             bound_95=float(mass.low_P[row]),
             chance_within_k=float(chance_P[row]),
             reading=readings[row],
-            reading_rests_on=_rests_on(readings[row], certain_reach[row]),
+            reading_rests_on=_reading_basis(readings[row], certain_reach[row]),
             other_drawn=int(tally.drawn_PR[tally_row, 1 - r]),
             other_successes=int(tally.correct_PR[tally_row, 1 - r]),
         )
@@ -211,7 +211,7 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
     ]
 
 
-def _rests_on(reading: Reach, by_bound: Reach) -> str | None:
+def _reading_basis(reading: Reach, by_bound: Reach) -> str | None:
     """What a reading rests on; None where nothing can be said, which no bound shows."""
     if reading is Reach.OPEN:
         return None
@@ -280,7 +280,7 @@ def _both_runs(
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
     known_P = (scored_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
-        return f"no problem has its first {n:,} samples scored in both runs with some verdicts on them"
+        return f"no problem has its first {n:,} samples scored and judged in both runs"
     weightable = [_with_both_logprobs(head) for head in heads]
     right = pl.concat(weightable)
     tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]

@@ -108,12 +108,13 @@ def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str,
     if kind != CORRECT:
         meaning = "No correct sample was scored, so these are not solutions"
     caution = (
-        "Problems with more samples weigh more, long samples average out surprising tokens, and every model finds its "
+        "Problems with more samples have more weight, long samples average out surprising tokens, and every model "
+        "finds its "
         "own samples likely"
     )
     total = sum(spread.samples for spread in spreads if spread.traces == ALL_SAMPLES)
     chosen = "; ".join(f"{runs[run]}, by {model}" for run, model in models_with_selected_scores(spreads))
-    alone = f" Not among all samples, because only correct ones were scored: {chosen}." if chosen else ""
+    alone = f" Omitted from all samples, because only correct ones were scored: {chosen}." if chosen else ""
     scores = f"{total:,} scores are of first samples, not selected by verdict."
     caption = f"{reading}. {meaning}. {caution}. {scores}{alone} {basis(subject.comparison, Per.PROBLEM)}"
     medians = "; ".join(

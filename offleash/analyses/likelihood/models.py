@@ -10,7 +10,7 @@ from pathlib import Path
 from offleash.data.identity import SettingDifference, differences, refuse_differences
 from offleash.data.run import Origin, read_origin
 from offleash.data.run_folder import folder_name, is_run, refuse_certificate
-from offleash.data.scores import read_about, scored_models, scores_folder
+from offleash.data.scores import read_score_metadata, scored_models, scores_folder
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
 from offleash.samplers.chat_template import stored_chat_options
@@ -137,7 +137,7 @@ def scores_under(folder: Path, run_model: RunModel) -> ScoreFolder:
     taken = scored_models(folder)
     refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
     for name in taken:
-        stored = read_about(folder, name) or {}
+        stored = read_score_metadata(folder, name) or {}
         about = stored.get("about")
         known = about if isinstance(about, Mapping) else {}
         same_weights = known.get("fingerprint") == run_model.weights != ""

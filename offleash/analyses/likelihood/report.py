@@ -164,9 +164,10 @@ NAMED = 3  # unknown problems that a note names
 def estimate_text(estimate: ScoringEstimate) -> str:
     """What is about to be scored, before it begins."""
     if not estimate.missing:
-        return "All scores needed are already stored."
+        return "All required scores are already stored."
     lines = [
-        f"Scoring {many(estimate.missing, 'trace')}. Scores are stored as they come; run the same command to resume."
+        f"Scoring {many(estimate.missing, 'trace')}. Scores are stored as they are computed; run the same command to "
+        "resume."
     ]
     for step in estimate.steps:
         what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.run_model.run}"
@@ -187,7 +188,7 @@ def finding(report: Likelihood) -> str:
         _divergence_text(report),
     ]
     parts += [*_external_text(report), *(_perplexity_only_text(report) if report.cross.reason else [])]
-    return " ".join(part for part in parts if part) or "The scores support no conclusion."
+    return " ".join(part for part in parts if part) or "The scores do not support any conclusion."
 
 
 def notes(report: Likelihood) -> list[str]:
@@ -198,7 +199,8 @@ def notes(report: Likelihood) -> list[str]:
         if samples.retokenised:
             out.append(
                 f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {run_model.run} are tokenised "
-                "differently from how they were drawn: estimates leave them out, all else uses the scores of their text"
+                "differently from how they were drawn: estimates leave them out, everything else uses the scores of "
+                "their text"
             )
         if run_model.decoding.stop:
             out.append(f"{run_model.run} was drawn with stop texts, so the ends of its samples are not scored")
@@ -230,7 +232,7 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
     head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
     head += f" that only {finder} reached at k = {report.cross.k:,}"
     if not missed and not within:
-        return f"{head}, {other}'s chance is undecided."
+        return f"{head}, {other}'s chance could not be determined."
     statements = (
         [f"{other} missed {len(missed):,} although its chance per sample is above epsilon ({_basis(missed)})"]
         if missed

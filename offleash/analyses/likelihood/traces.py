@@ -121,7 +121,7 @@ def _refuse_empty(
     first, near = next(iter(unknown_ids.items()))
     hint = f" Did you mean {near!r}?" if near else f" The runs have ids like {next(iter(tally_rows))!r}."
     raise OffleashError(
-        f"{path}: none of its {rows:,} traces is for a problem of the runs; the first is for {first!r}.{hint} "
+        f"{path}: none of its {rows:,} traces belongs to a problem of the runs; the first is for {first!r}.{hint} "
         "Name the column of ids with --map problem=COLUMN."
     )
 
@@ -158,7 +158,7 @@ FOLDER = "traces"
 SCORE_FILE = FileKind(
     what="a file of scores",
     example='{"trace": ..., "sums": ...}',
-    fix="Delete the file to score the traces again.",
+    next_step="Delete the file to score the traces again.",
 )
 TRACES_AT_A_TIME, CHARACTERS_AT_A_TIME = 256, 4 << 20  # traces and characters per batch: what a kill may lose
 NO_PROMPT = "its problem has no prompt text, or has images"

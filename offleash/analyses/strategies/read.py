@@ -31,7 +31,7 @@ GIVE_UP_AFTER = 20  # failures in a row with nothing read before; one that kills
 # Coverage needed for a loss not to be an artefact of reading: at least so much in each run, at most so far apart.
 # A fingerprint that misses 20% of the samples can hide a rare strategy, and one that reads a run worse than the other
 # makes its strategies look lost.
-FAIR_COVERAGE, COVERAGE_GAP = 0.8, 0.05
+MIN_COVERAGE, COVERAGE_GAP = 0.8, 0.05
 CORRECT = pl.col("verdict") == Verdict.CORRECT.value
 
 
@@ -58,7 +58,7 @@ class Coverage:
 def coverage_caution(names: Sequence[str], coverage: Sequence[Coverage]) -> str:
     """Why strategies may seem lost or new only because texts were not read; empty where both runs are read well."""
     shares = [run.share for run in coverage]
-    if min(shares) >= FAIR_COVERAGE and max(shares) - min(shares) <= COVERAGE_GAP + 1e-9:
+    if min(shares) >= MIN_COVERAGE and max(shares) - min(shares) <= COVERAGE_GAP + 1e-9:
         return ""
     read = " and ".join(f"{share:.1%} of {name}" for name, share in zip(names, shares, strict=True))
     return (
@@ -74,7 +74,7 @@ class Reader:
     by: Fingerprint
     pool: Pool
     progress: Progress = silent
-    patient: bool = False  # something was read before, so failures are the texts' fault, not the fingerprint's
+    has_read_any: bool = False  # something was read before, so failures are the texts' fault, not the fingerprint's
     _failed: int = 0  # in a row
     _cache: dict[bytes, StrategyOrError] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class Reader:
         (and at the start, so that a broken fingerprint is noticed after few texts); and `todo`, sent in batches.
         """
         results: list[StrategyOrError] = [(None, "not read")] * len(rows)
-        tried, done = 0 if self.patient else GIVE_UP_AFTER, 0
+        tried, done = 0 if self.has_read_any else GIVE_UP_AFTER, 0
         alone, todo = list(range(len(rows)))[:tried], list(range(len(rows)))[tried:]
         while todo or alone:
             if alone:
@@ -120,9 +120,9 @@ class Reader:
     def _refuse_if_all_failed(self, read: Sequence[StrategyOrError] | None, reason: str) -> None:
         """Refuse a fingerprint that has failed on every text so far, before it does so on all of them."""
         errors = [error for _, error in read or ()]
-        self.patient = self.patient or not all(errors)
+        self.has_read_any = self.has_read_any or not all(errors)
         self._failed += 2 if read is None else len(errors)
-        if not self.patient and self._failed >= GIVE_UP_AFTER:
+        if not self.has_read_any and self._failed >= GIVE_UP_AFTER:
             last = reason if read is None else errors[-1]
             raise OffleashError(
                 f"The fingerprint {self.by.function or self.by.name!r} failed on every text so far. The last error: "
@@ -157,7 +157,7 @@ def read_run(
     # Samples on which the fingerprint failed are not among the stored: a crash says nothing about the sample.
     stored = scan_strategies(folder, identity).filter(pl.col("reason").is_null()).select(KEY)
     missing = correct if again else correct.lazy().join(stored, on=KEY, how="anti").collect()
-    reader.patient = reader.patient or missing.height < correct.height
+    reader.has_read_any = reader.has_read_any or missing.height < correct.height
     new = _read_missing(folder, reader, missing, progress) if missing.height else 0
     # Only of what is correct now: the verdicts may have changed since a strategy was stored.
     table = scan_strategies(folder, identity).join(correct.lazy(), on=KEY, how="semi").collect()

@@ -183,10 +183,10 @@ def _novelty_text(strategies: StrategyComparison) -> str:
     if reason := _not_interpreted(strategies, novelty):
         return values + reason
     if excess.low > 0:
-        return values + f"more than by chance, so it has strategies that {base} uses rarely or never."
+        return values + f"more than chance would give, so it has strategies that {base} uses rarely or never."
     if excess.high < 0:
-        return values + "fewer than by chance, so its strategies are those that were frequent before."
-    return values + "not significantly more than by chance."
+        return values + "fewer than chance would give, so its strategies are those that were frequent before."
+    return values + "not significantly more than chance would give."
 
 
 def _not_interpreted(strategies: StrategyComparison, statistic: Richness | StrategyNovelty) -> str:

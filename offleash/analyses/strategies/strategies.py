@@ -223,7 +223,7 @@ def _refuse_unread(by: Fingerprint, runs: Sequence[Run], coverage: tuple[Coverag
     why = next((f" ({side.trouble})" for side in coverage if side.trouble), "")
     correct = " and ".join(f"{side.correct:,} of {run.name!r}" for run, side in zip(runs, coverage, strict=True))
     raise OffleashError(
-        f"The fingerprint {by.function or by.name!r} could read the strategy of none of the correct samples "
+        f"The fingerprint {by.function or by.name!r} could not read the strategy of any of the correct samples "
         f"({correct}){why}. Choose another with --by."
     )
 

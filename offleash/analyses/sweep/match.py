@@ -152,7 +152,7 @@ TEMPERATURE_RANGE = (0.05, 5.0)  # temperatures that are tried
 STEP = 1.5  # factor by which the first temperatures go up or down until the target lies between two of them
 TOLERANCE = 0.002  # nats
 SAME_TEMPERATURE_RATIO = 1.0005  # two temperatures of this ratio are the same
-MOST_PILOTS = 30
+MAX_PILOTS = 30
 SLOPE_RATIO = (
     1.05  # ratio of temperatures from which the slope between two pilots is that of the curve, not of its noise
 )
@@ -223,7 +223,7 @@ def match_temperature(
     low, high = _bracket(gap, tried, target, start, within)
     best = min((low, high), key=lambda temperature: abs(gap(temperature)))
     # Temperature is a scale, so brackets are ratios: their middle is the geometric mean.
-    while abs(gap(best)) > tolerance and high / low > SAME_TEMPERATURE_RATIO and len(tried) < MOST_PILOTS:
+    while abs(gap(best)) > tolerance and high / low > SAME_TEMPERATURE_RATIO and len(tried) < MAX_PILOTS:
         best = _five_digits(math.sqrt(low * high))
         low, high = (best, high) if gap(best) < 0 else (low, best)
     best = min(tried, key=lambda temperature: abs(gap(temperature)))

@@ -43,7 +43,7 @@ class NamedPrompt:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OtherPromptResult:
     """The base under another prompt, on a problem that RL gained under the first one."""
 
     prompt: str
@@ -59,11 +59,11 @@ class GainedProblem:
     problem: str
     drawn: int  # by RL
     correct: int
-    elsewhere: tuple[Elsewhere, ...]
+    other_prompts: tuple[OtherPromptResult, ...]
 
     @property
-    def reached_elsewhere(self) -> bool:
-        return any(other.correct for other in self.elsewhere)
+    def reached_under_other_prompt(self) -> bool:
+        return any(other.correct for other in self.other_prompts)
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class GainedUnder:
     significant: int  # problems with a significantly higher rate of the base under another prompt (Holm, 95%)
 
     @property
-    def reached_elsewhere(self) -> int:
-        return sum(problem.reached_elsewhere for problem in self.problems)
+    def reached_under_other_prompt(self) -> int:
+        return sum(problem.reached_under_other_prompt for problem in self.problems)
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,11 @@ def read_prompts(words: Sequence[str]) -> tuple[NamedPrompt, ...]:
     names = [prompt.name for prompt in prompts]
     if len(prompts) < 2:
         raise OffleashError(
-            f"--prompts compares prompts; found {', '.join(words) or 'none'}. Name two or more: own,brief.txt."
+            f"--prompts needs two or more prompts; found {', '.join(words) or 'none'}. For example: own,brief.txt."
         )
     for name in names:
         if names.count(name) > 1:
-            raise OffleashError(
-                f"Two prompts are called {name!r}, and each gets a folder of its name. Rename one file."
-            )
+            raise OffleashError(f"Two prompts are called {name!r}, and each needs its own folder. Rename one file.")
     return tuple(prompts)
 
 
@@ -158,25 +156,29 @@ def _gained(name: str, number: int, decoding: SamplingParams, sweeps: Mapping[st
     for row in rows.tolist():
         problem = str(tally.problem_P[row])
         here = int(tally.drawn_PR[row, base]), 0
-        elsewhere = tuple(_elsewhere(other, problem, base, here, sweeps[other]) for other in sweeps if other != name)
+        other_prompts = tuple(
+            _other_prompt_result(other, problem, base, here, sweeps[other]) for other in sweeps if other != name
+        )
         counts = int(tally.drawn_PR[row, rl]), int(tally.correct_PR[row, rl])
-        problems.append(GainedProblem(problem, *counts, tuple(other for other in elsewhere if other is not None)))
+        problems.append(GainedProblem(problem, *counts, tuple(other for other in other_prompts if other is not None)))
     # one test per problem: the smallest p over the other prompts, Bonferroni over these, then Holm over the problems
     smallest = [
-        min(1.0, len(gained.elsewhere) * min((other.p for other in gained.elsewhere), default=1.0))
+        min(1.0, len(gained.other_prompts) * min((other.p for other in gained.other_prompts), default=1.0))
         for gained in problems
     ]
     return GainedUnder(name, decoding, tuple(problems), holm_rejections(np.array(smallest)) if smallest else 0)
 
 
-def _elsewhere(name: str, problem: str, column: int, here: tuple[int, int], other: Sweep) -> Elsewhere | None:
+def _other_prompt_result(
+    name: str, problem: str, column: int, own_counts: tuple[int, int], other: Sweep
+) -> OtherPromptResult | None:
     """The base's counts under another prompt; None where that run has no verdict on the problem."""
     rows = np.flatnonzero(other.tally.problem_P == problem)
     if not len(rows):
         return None
     drawn, correct = (int(counts[rows[0], column]) for counts in (other.tally.drawn_PR, other.tally.correct_PR))
-    drawn_12: Integer = np.array([[drawn, here[0]]])
-    return Elsewhere(name, drawn, correct, float(loss_p(drawn_12, np.array([[correct, here[1]]]))[0]))
+    drawn_12: Integer = np.array([[drawn, own_counts[0]]])
+    return OtherPromptResult(name, drawn, correct, float(loss_p(drawn_12, np.array([[correct, own_counts[1]]]))[0]))
 
 
 def _read(path: Path) -> NamedPrompt:
@@ -207,13 +209,13 @@ def _sentence(prompts: PromptSweep, gained: GainedUnder) -> str:
     if not gained.problems:
         return f"{start} no problem {where}."
     count = many(len(gained.problems), "problem")
-    if not gained.reached_elsewhere:
+    if not gained.reached_under_other_prompt:
         return f"{start} {count} {where}; {base} reaches none of them under another prompt."
-    part = f"{gained.reached_elsewhere} of them" if len(gained.problems) > 1 else "it"
+    part = f"{gained.reached_under_other_prompt} of them" if len(gained.problems) > 1 else "it"
     rate = (
         f", {gained.significant} at a significantly higher rate than {where.partition(' at ')[0]} (Holm, 95%)"
         if gained.significant
-        else ", none at a significantly higher rate: a second draw could do the same"
+        else ", none at a significantly higher rate: resampling could do the same"
     )
     return f"{start} {count} {where}; {base} reaches {part} under another prompt{rate}."
 
@@ -224,7 +226,12 @@ def show_prompts(console: Console, prompts: PromptSweep) -> None:
         console.print(Text(f"prompt {clean(name)}", "bold underline"))
         show_sweep(console, member)
         console.print()
-    rows = [(gained, problem) for gained in prompts.gained for problem in gained.problems if problem.reached_elsewhere]
+    rows = [
+        (gained, problem)
+        for gained in prompts.gained
+        for problem in gained.problems
+        if problem.reached_under_other_prompt
+    ]
     if rows:
         table = Table(
             box=box.SIMPLE_HEAD, pad_edge=False, title="gained, but reached under another prompt", title_justify="left"
@@ -234,7 +241,7 @@ def show_prompts(console: Console, prompts: PromptSweep) -> None:
         for gained, problem in rows:
             others = ", ".join(
                 f"{clean(other.prompt)} {other.correct:,} of {other.drawn:,}"
-                for other in problem.elsewhere
+                for other in problem.other_prompts
                 if other.correct
             )
             table.add_row(
@@ -256,7 +263,7 @@ def prompts_document(prompts: PromptSweep) -> Json:
                 "temperature": gained.decoding.temperature,
                 "top_p": gained.decoding.top_p,
                 "gained": len(gained.problems),
-                "reached_elsewhere": gained.reached_elsewhere,
+                "reached_elsewhere": gained.reached_under_other_prompt,
                 "significant": gained.significant,
                 "problems": [
                     {
@@ -265,7 +272,7 @@ def prompts_document(prompts: PromptSweep) -> Json:
                         "c_after": problem.correct,
                         "elsewhere": [
                             {"prompt": other.prompt, "n_before": other.drawn, "c_before": other.correct, "p": other.p}
-                            for other in problem.elsewhere
+                            for other in problem.other_prompts
                         ],
                     }
                     for problem in gained.problems

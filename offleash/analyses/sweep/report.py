@@ -97,7 +97,7 @@ def finding(sweep: Sweep) -> str:
 def _reach(sweep: Sweep, label: str) -> str:
     """The decodings at which a model reaches most and least."""
     points = sweep.of(label)
-    best, worst = (pick(points, key=lambda point: point.pass_k.value) for pick in (max, min))
+    best, worst = (extreme(points, key=lambda point: point.pass_k.value) for extreme in (max, min))
     if best.pass_k.value - worst.pass_k.value < 1e-12:
         return f"{clean(label)} reaches {_share(best.pass_k)} of the problems at every decoding (k = {sweep.k:,})."
     return (
@@ -112,7 +112,7 @@ def _range(sweep: Sweep) -> str:
     known = [pair for pair in pairs if number(pair[0].value["NSCR"]) is not None]  # NaN has no place in an order
     known.sort(key=lambda pair: pair[0].value["NSCR"])
     if not known:
-        return "Neither model reaches a problem at any decoding."
+        return "Neither model solved any problem at any decoding."
     (low, first), (high, last) = known[0], known[-1]
     if low is high:
         return f"With both at {decoding_label(first)}, the net support change (NSCR) is {_metric(low)}."
@@ -121,12 +121,13 @@ def _range(sweep: Sweep) -> str:
     reading = {
         frozenset({-1}): "support shrinks significantly at every decoding (95% each)",
         frozenset({1}): "support grows significantly at every decoding (95% each)",
-        frozenset(
-            {-1, 0}
-        ): "support shrinks significantly at some decodings and grows significantly at none (95% each)",
-        frozenset({1, 0}): "support grows significantly at some decodings and shrinks significantly at none (95% each)",
-        frozenset({0}): "the change is significant at no decoding",
-    }.get(frozenset(signs), "whether support shrinks or grows depends on the decoding (significant both ways, 95%)")
+        frozenset({-1, 0}): "support shrinks significantly at some decodings and never grows significantly (95% each)",
+        frozenset({1, 0}): "support grows significantly at some decodings and never shrinks significantly (95% each)",
+        frozenset({0}): "the change is not significant at any decoding",
+    }.get(
+        frozenset(signs),
+        "whether support shrinks or grows depends on the decoding (significant in both directions, 95%)",
+    )
     span = f"from {_metric(low)} at {decoding_label(first)} to {_metric(high)} at {decoding_label(last)}"
     return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
 
@@ -258,7 +259,9 @@ def match_finding(match: EntropyMatch) -> str:
         f"{match.entropy['matched'].value:.3f}, {gap.value:+.3f} [{gap.interval.low:+.3f}, {gap.interval.high:+.3f}])."
     )
     if not search.rising:
-        matched += " Its entropy does not rise with temperature everywhere, so other temperatures may match as well."
+        matched += (
+            " Its entropy does not increase monotonically with temperature, so other temperatures may match as well."
+        )
     if recovered.lost < NONE:
         loss = f"At equal decoding {after} loses none of the {recovered.reached:.1f} problems that {before} reaches"
         return f"{matched} {loss}, so there is no loss that decoding could explain."
@@ -334,7 +337,7 @@ def _interpretation(match: EntropyMatch) -> str:
         return "; lower entropy alone does not explain the rest" if ends.high < 1 else ""
     if ends.high < 0.5:
         return "; most of it remains, so lower entropy alone does not explain it"
-    return "; these problems do not show whether it removes any"
+    return "; whether it removes any cannot be determined from these problems"
 
 
 # Tables, narrow enough for a terminal of 80 columns: an interval is printed below its value.

@@ -106,7 +106,7 @@ def sweep(
         for decoding in request.decodings
         for member in members
     ]
-    two = len(members) == 2
+    has_two_models = len(members) == 2
     return Sweep(
         folder,
         members,
@@ -114,8 +114,8 @@ def sweep(
         aligned.tally.head,
         len(aligned.tally),
         points(locations, ordered, aligned, aligned.tally.head),
-        tuple(_changes(aligned, request.seed)) if two else (),
-        _best(aligned, request.decodings, request.seed) if two else None,
+        tuple(_changes(aligned, request.seed)) if has_two_models else (),
+        _best(aligned, request.decodings, request.seed) if has_two_models else None,
         tuple(matched),
         tuple(unmatched),
         aligned.notes,

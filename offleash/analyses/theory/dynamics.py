@@ -12,7 +12,7 @@ from offleash.analyses.theory.world import Flags, Float, Integer, TheoryWorld
 from offleash.errors import OffleashError, unknown
 
 P = TypeVar("P", bound=TablePolicy)
-Watch = Callable[[int, Float, Float], None]  # step, probabilities after it, shares of the rollouts it used
+OnStep = Callable[[int, Float, Float], None]  # step, probabilities after it, shares of the rollouts it used
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def train(
     rng: np.random.Generator,
     measured: Measurements | None = None,
     seed_X: Integer | None = None,
-    watch: Watch | None = None,
+    on_step: OnStep | None = None,
 ) -> History[P]:
     """Train a policy by the recipe.
 
@@ -103,8 +103,8 @@ def train(
         current_XY = policy.probability_XY
         share_XY = rollouts(current_XY, recipe, rng, seed_X)
         policy = policy.moved(_total_slope(current_XY, share_XY, initial_XY, world, recipe), recipe.rate)
-        if watch is not None:
-            watch(step, policy.probability_XY, share_XY)
+        if on_step is not None:
+            on_step(step, policy.probability_XY, share_XY)
         if step % settings.every == 0 or step == recipe.steps:
             rows.append(_row(step, policy.probability_XY, initial_XY, world.correct_XY, settings))
     column = list(zip(*rows, strict=True))  # in the order of `_row`

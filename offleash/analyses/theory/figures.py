@@ -153,7 +153,7 @@ def _training_chart(cell: Mechanism) -> Chart:
     rows: list[Row] = []
     for name in MEASURES:
         for index, step in list(enumerate(cell.step_S))[::PLOT_EVERY]:
-            average = mean(cell.course[name][:, index])
+            average = mean(cell.training_curves[name][:, index])
             low, high = max(average.low, 0.0), min(average.high, 1.0)
             ends = {"low": rounded(low), "high": rounded(high)}
             rows.append({"k": int(step), "who": name, "value": rounded(average.value)} | ends)

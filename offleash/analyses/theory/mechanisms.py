@@ -82,7 +82,7 @@ class Mechanism:
     matched_seeds: int
     fell: int  # seeds in which pass@k fell
     step_S: Integer
-    course: dict[str, Float]  # along training: name to (seeds by moments)
+    training_curves: dict[str, Float]  # along training: name to (seeds by moments)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         trained = train(policy, world, recipe, rng, MEASUREMENTS)
         histories.append(trained)
         tilted.append(_tilt_at(world, float(trained.pass_SK[-1, 0])))
-    course = {
+    training_curves = {
         "pass@1": np.array([history.pass_SK[:, 0] for history in histories]),
         f"pass@{BUDGETS[-1]}": np.array([history.pass_SK[:, -1] for history in histories]),
         "problems kept": np.array([history.problems_retained_S for history in histories]),
@@ -126,26 +126,34 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         "entropy": np.array([history.entropy_S for history in histories]),
     }
     # cells differ in speed: besides the end of training they are compared where pass@1 first reaches the same target
-    most, reached_target_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(course["pass@1"])
-    change = {measure: course[measure][:, -1] - course[measure][:, 0] for measure in ("pass@1", most, "entropy")}
+    most, reached_target_N, first_N = f"pass@{BUDGETS[-1]}", *_first_at_target(training_curves["pass@1"])
+    change = {
+        measure: training_curves[measure][:, -1] - training_curves[measure][:, 0]
+        for measure in ("pass@1", most, "entropy")
+    }
     return Mechanism(
         method=method,
         name=name,
         finite=finite,
         shared=is_shared,
-        before={measure: mean(course[measure][:, 0]) for measure in ("pass@1", most)},
-        after={measure: mean(course[measure][:, -1]) for measure in ("pass@1", most, "problems kept", "answers kept")},
+        before={measure: mean(training_curves[measure][:, 0]) for measure in ("pass@1", most)},
+        after={
+            measure: mean(training_curves[measure][:, -1])
+            for measure in ("pass@1", most, "problems kept", "answers kept")
+        },
         change={measure: mean(value) for measure, value in change.items()},
         tilt={most: mean(np.array(tilted))},
         matched={
-            measure: mean(course[measure][reached_target_N, first_N[reached_target_N]])
+            measure: mean(training_curves[measure][reached_target_N, first_N[reached_target_N]])
             for measure in ("pass@1", most, "problems kept", "answers kept")
         },
-        matched_change=mean((course[most][np.arange(seeds), first_N] - course[most][:, 0])[reached_target_N]),
+        matched_change=mean(
+            (training_curves[most][np.arange(seeds), first_N] - training_curves[most][:, 0])[reached_target_N]
+        ),
         matched_seeds=int(reached_target_N.sum()),
         fell=int((change[most] < -1e-9).sum()),  # a smaller fall is rounding
         step_S=histories[0].step_S,
-        course=course,
+        training_curves=training_curves,
     )
 
 
@@ -166,7 +174,9 @@ def effects(cells: list[Mechanism]) -> list[Effect]:
         }
         for name, weight in weights.items():
             on = {
-                measure: mean(np.sum([w * by_name[cell].course[measure][:, -1] for cell, w in weight.items()], axis=0))
+                measure: mean(
+                    np.sum([w * by_name[cell].training_curves[measure][:, -1] for cell, w in weight.items()], axis=0)
+                )
                 for measure in (f"pass@{BUDGETS[-1]}", "problems kept", "answers kept")
             }
             result.append(Effect(method, name, on))
@@ -214,11 +224,11 @@ def _tilt_at(world: TheoryWorld, pass_at_1: float) -> float:
 
 
 CURVE_BUDGETS = tuple(2**power for power in range(15))
-WATCHED_K = 1024  # the k whose pass@k is watched
+REPORTED_K = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
-TRIES = 150
+SEARCHED_WORLDS = 150
 EXACT_DYNAMICS = Dynamics("reinforce", group=None, rate=1.0, steps=100)
-MEASURED_RARELY = Measurements(k_K=(1,), every=1_000)
+FINAL_MEASUREMENT = Measurements(k_K=(1,), every=1_000)
 MIN_PASS_CHANGE = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
 
 
@@ -244,10 +254,10 @@ def leash(seed: int = 0) -> LeashWorld:
     candidate = None
     for i in range(SEEDS):
         world, rng = world_of_seed(seed, i)
-        final = train(start(world, True, rng), world, RECIPES["grpo"], rng, MEASURED_RARELY).final
+        final = train(start(world, True, rng), world, RECIPES["grpo"], rng, FINAL_MEASUREMENT).final
         candidate = world, final.probability_XY, i
         before, after = (
-            pass_at_k(success_rates(p, world.correct_XY), (1, WATCHED_K)) for p in (world.base_XY, candidate[1])
+            pass_at_k(success_rates(p, world.correct_XY), (1, REPORTED_K)) for p in (world.base_XY, candidate[1])
         )
         if after[0] > before[0] and after[1] < before[1]:
             break
@@ -271,20 +281,20 @@ def leash(seed: int = 0) -> LeashWorld:
         curves=curves,
         best_fall=fall,
         trained={level: support(world.base_XY, trained_XY, world.correct_XY, EPSILON, level) for level in Level},
-        smallest=search(crossing_margin, _make, seed, TRIES),
+        smallest=search(crossing_margin, _make_world, seed, SEARCHED_WORLDS),
     )
 
 
 def crossing_margin(world: TheoryWorld) -> float:
     """Above 0 where expected updates of shared parameters raise pass@1 and lower pass@64, both clearly."""
-    final = train(tied(world), world, EXACT_DYNAMICS, np.random.default_rng(0), MEASURED_RARELY).final
+    final = train(tied(world), world, EXACT_DYNAMICS, np.random.default_rng(0), FINAL_MEASUREMENT).final
     before, after = (
         pass_at_k(success_rates(p_XY, world.correct_XY), (1, 64)) for p_XY in (world.base_XY, final.probability_XY)
     )
     return float(min(after[0] - before[0], before[1] - after[1])) - MIN_PASS_CHANGE
 
 
-def _make(rng: np.random.Generator) -> TheoryWorld:
+def _make_world(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=4, correct=0.0)  # one correct answer each
 
 

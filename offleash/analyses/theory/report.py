@@ -13,9 +13,9 @@ from offleash.analyses.theory.mechanisms import (
     BUDGETS,
     EPSILON,
     GROUP,
+    REPORTED_K,
     SEEDS,
     TARGET,
-    WATCHED_K,
     Effect,
     LeashWorld,
     Mean,
@@ -58,7 +58,7 @@ def finding(report: TheoryReport) -> str:
             f"{PASS_K} ended significantly below the base with {_named(falling)} (95% intervals over {SEEDS} worlds)."
         )
     else:
-        sentences.append(f"{PASS_K} ended significantly below the base in no cell of the table.")
+        sentences.append(f"{PASS_K} did not end significantly below the base in any cell of the table.")
     if later:
         sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
     if unchanged:
@@ -68,7 +68,7 @@ def finding(report: TheoryReport) -> str:
 
 def _answers_lost(report: TheoryReport) -> list[str]:
     """What the tilt does to pass@k, and what training does to single answers, even without either mechanism."""
-    sentences = ["The tilt lowers it nowhere."] if report.leash.best_fall < TINY else []
+    sentences = ["The tilt never lowers it."] if report.leash.best_fall < TINY else []
     kept = [cell.after["answers kept"].value for cell in report.mechanisms]
     lost = f"Of the correct answers above epsilon, training lost {1 - max(kept):.0%} to {1 - min(kept):.0%}"
     if all(cell.after["answers kept"].high < 1 for cell in report.mechanisms if not (cell.finite or cell.shared)):
@@ -102,7 +102,7 @@ def theory_document(report: TheoryReport) -> list[Json]:
 
 def leash_text(leash: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
-    large = leash.k_K.index(WATCHED_K)
+    large = leash.k_K.index(REPORTED_K)
     base, trained, tilt = (leash.curves[name] for name in ("base", "trained", "tilt"))
     answers = leash.trained[Level.ANSWER]
     rise, fall = trained[0] - base[0], base[large] - trained[large]
@@ -114,8 +114,8 @@ def leash_text(leash: LeashWorld) -> str:
     )
     sentences = [
         f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
-        f"{trained[0]:.3f}, pass@{WATCHED_K} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
-        f"(beta = {leash.beta:.2f}) has pass@{WATCHED_K} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers "
+        f"{trained[0]:.3f}, pass@{REPORTED_K} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
+        f"(beta = {leash.beta:.2f}) has pass@{REPORTED_K} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers "
         f"pass@k at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
         f"above epsilon = {EPSILON:.3g}, training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
@@ -234,7 +234,7 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
 
 
 def _leash_document(leash: LeashWorld) -> Json:
-    large, smallest = leash.k_K.index(WATCHED_K), leash.smallest
+    large, smallest = leash.k_K.index(REPORTED_K), leash.smallest
     base, trained = leash.curves["base"], leash.curves["trained"]
     crossed = trained[0] > base[0] and trained[large] < base[large] and leash.best_fall < TINY
     return {

@@ -24,7 +24,7 @@ from offleash.render.figure import (
 )
 from offleash.render.numbers import counted, share, short_name
 from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
-from offleash.stats.portfolio import SAME_TOLERANCE, Portfolio
+from offleash.stats.portfolio import TIE_TOLERANCE, Portfolio
 
 Align = Literal["left", "center", "right"]
 
@@ -111,12 +111,12 @@ def _labelled_points(
 
 def _mix_reaches_more(split: Portfolio) -> bool:
     """Whether some split reaches more than both pure strategies, beyond rounding."""
-    return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + SAME_TOLERANCE
+    return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + TIE_TOLERANCE
 
 
 def _flat(split: Portfolio) -> bool:
     """Whether all splits reach the same, as when both runs solve the same problems."""
-    return float(np.ptp(split.coverage_S)) <= SAME_TOLERANCE
+    return float(np.ptp(split.coverage_S)) <= TIE_TOLERANCE
 
 
 def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str]:

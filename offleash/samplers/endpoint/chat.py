@@ -74,8 +74,8 @@ class Chat:
             raise self._server.explain(refused, self.model, ROUTE) from None
         except TryAgainError as error:
             raise OffleashError(
-                f"{self.model} at {safe(self.url)} gave no reply in {self.tries} tries: {error}. Check "
-                "that the server is up and its address right, then run again: verdicts already given are kept."
+                f"{self.model} at {safe(self.url)} gave no reply after {self.tries} attempts: {error}. Check that "
+                "the server is up and its address is correct, then run again: verdicts already given are kept."
             ) from None
 
 

@@ -183,7 +183,7 @@ class EndpointClient:
             if size > self.max_bytes:
                 raise TryAgainError(f"the response is longer than {self.max_bytes:,} bytes", cause=Cause.LARGE)
             if time.monotonic() > deadline:
-                raise TryAgainError("the response came too slowly", cause=Cause.SLOW)
+                raise TryAgainError("the response arrived too slowly", cause=Cause.SLOW)
         return b"".join(chunks)
 
     def _refusal(self, response: httpx2.Response, deadline: float) -> Exception:

@@ -62,9 +62,9 @@ def read_reply(body: bytes) -> ChatReply:
     # Where the server's own count differs, some tokens have no log-probability (hidden reasoning, an end token that is
     # left out): lengths and sums would both be too small.
     counted = all(step is not None for step in steps) and total in (None, sum(len(step or ()) for step in steps))
-    only_total = total if len(entries) == 1 else None  # usage sums over the choices
+    completion_total = total if len(entries) == 1 else None  # usage sums over the choices
     choices = [
-        _choice(entry, step if counted else None, only_total) for entry, step in zip(entries, steps, strict=True)
+        _choice(entry, step if counted else None, completion_total) for entry, step in zip(entries, steps, strict=True)
     ]
     names = {name: document.get(name) for name in ("model", "system_fingerprint")}
     return ChatReply(
@@ -181,7 +181,9 @@ class ServerProfile:
 
     def __init__(self, n: int, logprobs: bool) -> None:
         self._n = self.largest = n  # samples per request
-        self._left_out: set[str] = set() if logprobs else {"logprobs"}  # fields that the server refuses or ignores
+        self._omitted_fields: set[str] = (
+            set() if logprobs else {"logprobs"}
+        )  # fields that the server refuses or ignores
         self._completion_limit = False  # max_tokens is called max_completion_tokens
         self.copies = False  # the server returns n copies of one sample
         self._usage = True  # a single choice comes with its number of tokens
@@ -225,10 +227,10 @@ class ServerProfile:
         limit = "max_completion_tokens" if self._completion_limit else "max_tokens"
         prompt = {"prompt": valid_utf8(request.prompt)} if raw else _chat_fields(request, chat)
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
-        kept = {name: value for name, value in fields.items() if name not in self._left_out}
+        kept = {name: value for name, value in fields.items() if name not in self._omitted_fields}
         return {"model": model, **prompt, **kept, limit: decoding.max_tokens, **stop}
 
-    def learn(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
+    def learn_from_refusal(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
         """Adapt to a refusal. True: the next body will be accepted as far as this refusal goes; False: it was about
         something else; an OffleashError where the decoding needs the refused field."""
         field = _named(refused, body)
@@ -249,7 +251,7 @@ class ServerProfile:
         self.drop(field)
         return True
 
-    def observe(self, reply: ChatReply, body: Mapping[str, object]) -> None:
+    def observe_reply(self, reply: ChatReply, body: Mapping[str, object]) -> None:
         """Learn from a reply which fields of its request the server ignored."""
         if "logprobs" in body and not reply.logprobs:
             self.drop("logprobs")
@@ -272,7 +274,7 @@ class ServerProfile:
     def drop(self, field: str) -> None:
         """Send a field no more."""
         with self._lock:
-            self._left_out.add(field)
+            self._omitted_fields.add(field)
 
     def may_be_copies(self, choices: Sequence[Choice], decoding: SamplingParams) -> bool:
         """Whether several choices may be copies of one sample, which is to be tested before they are kept."""
@@ -300,7 +302,7 @@ class ServerProfile:
 
     def notes(self) -> dict[str, str]:
         """What was learned, as run.json records it."""
-        notes = {"left_out": ", ".join(sorted(self._left_out))} if self._left_out else {}
+        notes = {"left_out": ", ".join(sorted(self._omitted_fields))} if self._omitted_fields else {}
         if self.largest < self._n:
             notes["n"] = f"{self.largest}{', since more are copies of one sample' if self.copies else ''}"
         return notes

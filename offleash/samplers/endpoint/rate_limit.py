@@ -233,8 +233,8 @@ def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
         if error.cause is Cause.DOWN:
             raise _unreachable(where, tries, error) from None
         raise OffleashError(
-            f"{where} returned no list of models (tries: {tries}): {error}. Check that the server is up and its "
-            f"address right. If it does not list its models, {step}."
+            f"{where} returned no list of models after {tries} attempts: {error}. Check that the server is up and "
+            f"its address is correct. If it does not list its models, {step}."
         ) from None
     except ValueError as error:
         raise OffleashError(
@@ -266,6 +266,7 @@ def list_names(names: Sequence[str]) -> str:
 
 def _unreachable(where: str, tries: int, error: TryAgainError) -> OffleashError:
     return OffleashError(
-        f"{where} could not be reached (tries: {tries}): {error}. Start the server, or wait until it has loaded its "
+        f"{where} could not be reached after {tries} attempts: {error}. Start the server, or wait until it has "
+        "loaded its "
         "model. If it is up, check the address, especially the port."
     )

@@ -22,7 +22,7 @@ from offleash.samplers.sampler import About, Request, Sample, SampleChunk, Sampl
 from offleash.samplers.seeds import chunk_seed, seed_of
 
 MAX_BYTES = 1 << 30  # of a response: 256 samples of 32,768 tokens, about 100 bytes each with log-probabilities
-PAUSE = 1.0  # seconds before the second attempt; doubled after each
+FIRST_PAUSE = 1.0  # seconds before the second attempt; doubled after each
 GIVE_UP_AFTER = 300.0  # seconds in which a busy server may let no request through
 CONFIRMATION_SAMPLES = 32  # samples of the request that settles whether a server returns copies
 RESUME_HINT = "Samples drawn so far are kept: run the same command to resume."
@@ -53,7 +53,7 @@ def open_sampler(model: Model) -> Sampler:
         # not named here: it may be the key itself, given by mistake
         raise OffleashError("The environment variable that --set key= names is not set. Put the key into it.")
     server = EndpointClient(url, settings.key, settings.timeout, MAX_BYTES)
-    limiter = RateLimiter(settings.tries, PAUSE, settings.rate, GIVE_UP_AFTER)
+    limiter = RateLimiter(settings.tries, FIRST_PAUSE, settings.rate, GIVE_UP_AFTER)
     return Endpoint(server, name or only_model(server, limiter), model.raw, settings, limiter, model.chat)
 
 
@@ -206,16 +206,16 @@ class Endpoint:
             try:
                 reply = self._read(self._server.request(self._route, body))
             except ServerRefusedError as refused:
-                if too_long(refused) or not self._profile.learn(refused, body):
+                if too_long(refused) or not self._profile.learn_from_refusal(refused, body):
                     raise
             except TryAgainError as error:
                 # llama.cpp refuses n > 1 with status 500, which elsewhere is worth a retry
-                if not self._profile.learn(ServerRefusedError(500, str(error)), body):
+                if not self._profile.learn_from_refusal(ServerRefusedError(500, str(error)), body):
                     raise
             else:
                 names = {name: self._server.masked(value) for name, value in reply.server_names.items()}
                 self._server_names.update(names)
-                self._profile.observe(reply, body)
+                self._profile.observe_reply(reply, body)
                 return reply.choices[:n]
             self._limiter.wait()
 
@@ -251,7 +251,9 @@ class Endpoint:
         """What it means that all attempts failed: an error of the draw where no other request would pass either."""
         where, tries = f"{self._model} at {safe(self._server.url)}", self._settings.tries
         if error.cause is Cause.DOWN:
-            return OffleashError(f"{where} could not be reached in {tries} tries: {error}. Is it up? {RESUME_HINT}")
+            return OffleashError(
+                f"{where} could not be reached after {tries} attempts: {error}. Is it up? {RESUME_HINT}"
+            )
         if error.cause is Cause.BUSY:
             waited = self._limiter.waited
             detail = f"refused for {waited:,.0f} seconds" if waited else f"asks to wait {error.wait or 0:,.0f} seconds"
@@ -264,7 +266,7 @@ class Endpoint:
         if error.cause in (Cause.SLOW, Cause.LARGE):
             longer_timeout = "a larger --set timeout= or " if error.cause is Cause.SLOW else ""
             step = f" Draw with {longer_timeout}a smaller --set n= (now {self._profile.largest})."
-        tried = "" if error.cause is Cause.LARGE else f" in {tries} tries"
+        tried = "" if error.cause is Cause.LARGE else f" after {tries} attempts"
         return _ProblemError(f"{where} gave no reply{tried}: {error}.{step}")
 
 

@@ -199,9 +199,9 @@ def attention(
     """
     state, layer = _attending.get(), module.layer_idx
     if mask is not None or options.get("s_aux") is not None or options.get("position_bias") is not None:
-        raise UnsupportedError("masks, sinks or biases")
+        raise UnsupportedError("attention masks, sinks or biases are not supported here")
     if key.shape[-1] != value.shape[-1]:
-        raise UnsupportedError("keys and values of different widths")
+        raise UnsupportedError("keys and values of different widths are not supported here")
     assert isinstance(layer, int)
     scale, window, cap = (options.get(name) for name in ("scaling", "sliding_window", "softcap"))
     query = query * (scale if isinstance(scale, float | int) else query.shape[-1] ** -0.5)

@@ -61,7 +61,7 @@ class Walk:
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     node_bytes: int = 0  # that nodes of trees may still take
-    watch: OnTokens | None = None  # called for every token
+    on_tokens: OnTokens | None = None  # called for every token
     sums_N4: Floats = field(init=False)  # log-probability raw and as sampled, entropy raw and as sampled
 
     inlined: int = field(init=False)  # tokens of the prompt copied into every row's own slot; 0: prompts are shared
@@ -179,8 +179,8 @@ class Walk:
         token_N[part] = token.cpu().numpy()
         added_N4 = sums.double().cpu().numpy()  # thousands of tokens are summed: in 64 bits
         self.sums_N4[rows.sample_N[part]] += added_N4
-        if self.watch is not None:
-            self.watch(rows.sample_N[part], rows.depth, added_N4)
+        if self.on_tokens is not None:
+            self.on_tokens(rows.sample_N[part], rows.depth, added_N4)
 
     def _add_nodes(
         self, rows: PrefixRows, slots: Slots, logits: torch.Tensor, start: int, stop: int, node_R: Ints
@@ -218,7 +218,7 @@ class Walk:
         fits = moves.target < after.real
         source, target = torch.from_numpy(moves.source[fits]), torch.from_numpy(moves.target[fits])
         slots.copy(source.to(device), target.to(device))
-        for tree_number, slot, path in moves.from_tree:
+        for tree_number, slot, path in moves.leaving_tree:
             here = slot < after.real
             self.trees[tree_number].fill(slots, torch.from_numpy(slot[here]).to(device), path[here])
         return after
@@ -268,10 +268,10 @@ def _stack_prompts(trees: Sequence[Tree]) -> StackedPrompts:
 # From logits to the distribution that is drawn from: temperature, top-k, top-p and min-p.
 
 
-HEAD = 1024  # most probable tokens that are sorted for top-p at first: sorting a whole vocabulary takes long
+TOP_P_SORT_SIZE = 1024  # most probable tokens that are sorted for top-p at first: sorting a whole vocabulary takes long
 # The largest random number that is used. Rows up to 2**12 are added to numbers in 64 bits, which leaves 40 bits behind
 # the point: a number nearer to 1 would round up into the next row.
-LARGEST = 1.0 - 2.0**-40
+MAX_UNIFORM = 1.0 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class NextTokenDistribution:
         ].clone()  # the last edge is exactly 1, whatever the probabilities round to
         # row r is moved to [r, r + 1): the edges of all rows are one sorted line, and one search serves all samples
         cumulative_RV += torch.arange(R, dtype=torch.float64, device=cumulative_RV.device)[:, None]
-        index_N = torch.searchsorted(cumulative_RV.view(-1), uniform_N.clamp_max(LARGEST) + row_N, right=True)
+        index_N = torch.searchsorted(cumulative_RV.view(-1), uniform_N.clamp_max(MAX_UNIFORM) + row_N, right=True)
         return index_N - row_N * V
 
 
@@ -349,7 +349,7 @@ def _smallest_kept(chance_RV: Tensor, top_p: float) -> Tensor:
 
     Tokens that are exactly as probable stay too: which of them a sort puts first is arbitrary.
     """
-    head = min(HEAD, chance_RV.shape[-1])
+    head = min(TOP_P_SORT_SIZE, chance_RV.shape[-1])
     head_RH = chance_RV.topk(head, -1).values
     before_RH = head_RH.double().cumsum(-1) - head_RH
     if head < chance_RV.shape[-1] and bool((before_RH[:, -1] < top_p).any()):  # a flat distribution: sort all of it

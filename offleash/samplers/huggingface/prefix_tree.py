@@ -234,7 +234,7 @@ class Moves:
 
     source: Ints
     target: Ints
-    from_tree: list[tuple[int, Ints, Ints]]  # tree, slots, and the nodes of each slot's path: rows that leave a tree
+    leaving_tree: list[tuple[int, Ints, Ints]]  # tree, slots, and the nodes of each slot's path: rows that leave a tree
 
 
 def root_rows(tree_N: Ints) -> PrefixRows:
@@ -290,12 +290,12 @@ def advance(
     # tokens follow their rows as keys and values do; numpy reads the whole right side before it writes
     tokens = _enlarge_tokens(rows.token_RT, len(slot_C), rows.depth)
     tokens[target, : rows.depth] = tokens[source, : rows.depth]
-    from_tree = []
+    leaving_tree = []
     for number in np.unique(tree_C[is_new_C]):
         mine = tree_C[is_new_C] == number
         path = trees[number].path(node_C[is_new_C][mine], rows.depth)
         tokens[entering_slots[mine], : rows.depth] = trees[number].token_N[path]
-        from_tree.append((int(number), entering_slots[mine], path))
+        leaving_tree.append((int(number), entering_slots[mine], path))
     tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][is_new_C]])
     row_N = index_C[child_N]
     order = np.argsort(row_N, kind="stable")
@@ -309,7 +309,7 @@ def advance(
         tree_C[~is_new_C],
         known_child_C[~is_new_C],
     )
-    return after, Moves(source, target, from_tree)
+    return after, Moves(source, target, leaving_tree)
 
 
 def _children(trees: Sequence[Tree], tree_C: Ints, node_C: Ints, token_C: Ints) -> Ints:

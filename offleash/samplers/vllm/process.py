@@ -110,7 +110,7 @@ class WorkerProcess:
                     break
                 self._read(deadline)
         if "refused" in reply:
-            raise OffleashError(f"vLLM refuses: {self._reason(str(reply['refused']))}")
+            raise OffleashError(f"vLLM refused the request: {self._reason(str(reply['refused']))}")
         return reply
 
     def forget(self, number: int) -> None:
@@ -167,7 +167,7 @@ class WorkerProcess:
                 raise self._exit_error()
             if deadline is not None and time.monotonic() > deadline:
                 raise OffleashError(
-                    f"vLLM was not ready in time. Allow more with --set start=SECONDS.{self._log_end()}"
+                    f"vLLM was not ready in time. Allow more time with --set start=SECONDS.{self._log_end()}"
                 )
             return
         data = os.read(descriptor, 1 << 20)

@@ -144,7 +144,9 @@ def _path(name: str, *signs: str) -> str:
     path = Path(name).expanduser()
     if not path.exists():
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
-            raise OffleashError(f"There is nothing at {name}. Give the folder of a saved model, or a name on the hub.")
+            raise OffleashError(
+                f"There is no file or folder {name}. Give the folder of a saved model, or a name on the hub."
+            )
         return name
     if path.is_dir() and not any((path / sign).exists() for sign in signs):
         hint = " It is an adapter: write vllm:BASE+ADAPTER." if (path / "adapter_config.json").exists() else ""

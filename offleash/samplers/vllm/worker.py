@@ -127,7 +127,7 @@ class Engine:
             self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **self.chat_kwargs)
         )
         if self.system is not None and self.system.strip() not in text:
-            raise ValueError("it leaves the system message out: put the text into --prompt FILE instead")
+            raise ValueError("it ignores the system message: put the text into --prompt FILE instead")
         return text
 
     def _system_message(self) -> list[dict[str, str]]:
@@ -293,7 +293,7 @@ def serve(engine: Engine, pipe: Pipe) -> None:
             try:
                 pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
             except Exception as error:  # a chat template is a program, and may fail in any way
-                reason = f"the chat template of the model fails ({type(error).__name__}: {short(error)})"
+                reason = f"the chat template of the model failed ({type(error).__name__}: {short(error)})"
                 pipe.reply(command["number"], refused=f"{reason}. Correct it, or draw with --raw.")
         elif command.get("do") == "sample":
             try:

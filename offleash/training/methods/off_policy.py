@@ -23,7 +23,7 @@ def mixed_policy(
 
 
 @dataclass(frozen=True)
-class OnlyWhereReached:
+class WhereBaseReaches:
     """The advantages of grpo if the frozen base reaches the problem, else zeros."""
 
     delta: float = 1e-4
@@ -41,7 +41,7 @@ def base_anchor(
     """
     loss = replace(clipped(clip, kl), anchor=above("anchor", anchor, 0))
     schedule = MethodSchedule(base_samples=count("base_samples", base_samples, 1))
-    return Method(OnlyWhereReached(above("delta", delta, 0)), loss, schedule)
+    return Method(WhereBaseReaches(above("delta", delta, 0)), loss, schedule)
 
 
 def interleaved_sft(

@@ -38,7 +38,7 @@ class SearchRegion(NamedTuple):
     """Where a step looks: the text after the reasoning, and whether the sample was cut off."""
 
     text: str
-    thought: bool  # a finished block of reasoning came before
+    after_reasoning: bool  # a finished block of reasoning came before
     truncated: bool
 
 
@@ -67,13 +67,13 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
         return Extraction(None, UNFINISHED_STEP)
     region = SearchRegion(text[end + len(THINK_END) :] if end >= 0 else text, end >= 0, truncated)
     for step in steps:
-        answer = _tidy(STEP_FUNCTIONS[step](region), step)
+        answer = _clean_answer(STEP_FUNCTIONS[step](region), step)
         if answer:
             return Extraction(answer, step)
     if end >= 0:  # the reasoning is finished and gives no answer after it: the last marked answer inside it counts
         inside = SearchRegion(text, True, truncated)
         for step in steps:
-            answer = _tidy(STEP_FUNCTIONS[step](inside), step) if step in MARKED_STEPS else None
+            answer = _clean_answer(STEP_FUNCTIONS[step](inside), step) if step in MARKED_STEPS else None
             if answer:
                 return Extraction(answer, step)
     return Extraction(None, None)
@@ -113,7 +113,7 @@ def _formula(region: SearchRegion) -> str | None:
 
 
 def _after_think(region: SearchRegion) -> str | None:
-    return region.text.strip() if region.thought and not region.truncated else None
+    return region.text.strip() if region.after_reasoning and not region.truncated else None
 
 
 def _code(region: SearchRegion) -> str | None:
@@ -161,7 +161,7 @@ MARKED_STEPS = {"tag", "boxed", "code"}  # marks that nobody makes by accident, 
 VERBATIM_STEPS = {"code", "program"}  # indentation and final stops have a meaning
 
 
-def _tidy(answer: str | None, step: str) -> str | None:
+def _clean_answer(answer: str | None, step: str) -> str | None:
     """Without the Markdown and the full stop of the sentence around it; a tag's content has no sentence around it."""
     if answer is None or step in VERBATIM_STEPS:
         return answer

@@ -79,7 +79,7 @@ MAX_DEPTH = 30  # of braces and brackets: the parser recurses
 MAX_EXPONENT = 20_000  # largest exponent written out
 MAX_FACTORIAL = 5_000  # largest argument of a factorial
 MAX_BOUND = 100_000  # largest bound of a sum or product
-MOST_DIGITS = 1_000  # of one number
+MAX_DIGITS = 1_000  # of one number
 _TRIPLE_POWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^\s*\{?\s*\(?\s*[\w\\.]+\s*\^")
 _DOUBLE_POWER = re.compile(r"\^\s*\{?\s*\(?\s*\d+\s*\^\s*\{?\s*\(?\s*(\d+)")
 _EXPONENT = re.compile(r"\^\s*\{?\s*\(?\s*-?\s*(\d+)")
@@ -95,8 +95,8 @@ def exceeded_limit(text: str) -> str:
         return f"its {len(text):,} characters are more than {MAX_CHARACTERS:,}"
     if _depth(text) > MAX_DEPTH:
         return f"it is nested more than {MAX_DEPTH} levels deep"
-    if any(len(number) > MOST_DIGITS for number in _NUMBER.findall(text)):
-        return f"it has a number of more than {MOST_DIGITS:,} digits"
+    if any(len(number) > MAX_DIGITS for number in _NUMBER.findall(text)):
+        return f"it has a number of more than {MAX_DIGITS:,} digits"
     if _TRIPLE_POWER.search(text):
         return "it has a tower of powers"
     double_power = _DOUBLE_POWER.search(text)

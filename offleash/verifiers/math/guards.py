@@ -61,9 +61,10 @@ def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: 
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
         return ""  # the same text: whatever the parser drops, it drops from both
-    lost, added = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
-    if lost != added:
-        return f"the parser drops {next(iter((added - lost) + (lost - added)))!r} from one of the two"
+    from_gold, from_answer = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
+    if from_gold != from_answer:
+        unequal = (from_answer - from_gold) + (from_gold - from_answer)
+        return f"the parser drops {next(iter(unequal))!r} from one of the two"
     if _number_bases(gold) and _number_bases(answer) and _number_bases(gold) != _number_bases(answer):
         return "they are written in different bases"
     units = unit(gold), unit(answer)

@@ -77,8 +77,8 @@ CLEANING_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 NOTHING_TO_CLEAN = re.compile(r"[-+]?[0-9.]+")
-RAISED_RUN = re.compile(r"(?<=[A-Za-zµΩÅ°)])\s?\^([-+]?[0-9]+)(?![0-9.])")
-GLUED_RUN = re.compile(r"(?<=[A-Za-zµΩ])(?<![0-9.][eE])(-?[0-9])(?![0-9]|\.[0-9])")
+CARET_EXPONENT = re.compile(r"(?<=[A-Za-zµΩÅ°)])\s?\^([-+]?[0-9]+)(?![0-9.])")
+ATTACHED_EXPONENT = re.compile(r"(?<=[A-Za-zµΩ])(?<![0-9.][eE])(-?[0-9])(?![0-9]|\.[0-9])")
 
 WHOLE_DIGITS = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])|[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])|[0-9]+)"
 MANTISSA = rf"(?:{WHOLE_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
@@ -120,8 +120,8 @@ def plain(text: str) -> str:
     text = re.sub(
         rf"[{SUPERSCRIPTS}]+", lambda match: match[0].translate(str.maketrans(SUPERSCRIPTS, "0123456789-+")), text
     )
-    text = RAISED_RUN.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
-    text = GLUED_RUN.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
+    text = CARET_EXPONENT.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
+    text = ATTACHED_EXPONENT.sub(lambda match: match[1].translate(TO_SUPERSCRIPT), text)
     return text.strip(" *_")
 
 
@@ -210,9 +210,9 @@ def _decimal(text: str) -> Fraction:
     return Fraction(f"0{digits}0" if digits.endswith(".") else f"0{digits}")
 
 
-def _integer(text: str, most: int = DIGITS) -> int:
-    if len(text) > 6 or abs(int(text)) > most:
-        raise NotANumberError(f"an exponent beyond {most}")
+def _integer(text: str, limit: int = DIGITS) -> int:
+    if len(text) > 6 or abs(int(text)) > limit:
+        raise NotANumberError(f"an exponent beyond {limit}")
     return int(text)
 
 

@@ -94,9 +94,18 @@ UNPREFIXED_WORDS = {
 PREFIX_WORDS = {"femto": "f", "pico": "p", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "deci": "d"}
 PREFIX_WORDS |= {"kilo": "k", "mega": "M", "giga": "G"}
 # Letters in the wrong case, as textbooks and models write them.
-MISSPELT = {"KJ": "kJ", "Kg": "kg", "KG": "kg", "KM": "km", "Km": "km", "kPA": "kPa", "KPa": "kPa", "ML": "mL"}
+COMMON_MISSPELLINGS = {
+    "KJ": "kJ",
+    "Kg": "kg",
+    "KG": "kg",
+    "KM": "km",
+    "Km": "km",
+    "kPA": "kPa",
+    "KPa": "kPa",
+    "ML": "mL",
+}
 SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-ZERO_POINTS = {"°C": Fraction("273.15"), "°F": Fraction("459.67")}  # what to add to reach absolute zero
+ABSOLUTE_ZERO_OFFSETS = {"°C": Fraction("273.15"), "°F": Fraction("459.67")}  # what to add to reach absolute zero
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺"
 FROM_SUPERSCRIPT = str.maketrans(SUPERSCRIPTS, "0123456789-+")
@@ -116,21 +125,21 @@ class Unit:
     def agrees(self, other: "Unit") -> bool:
         """Do both measure the same thing? A mole or an angle more or less is forgiven."""
         pairs = enumerate(zip(self.dimensions, other.dimensions, strict=True))
-        return all(mine == theirs for i, (mine, theirs) in pairs if i not in IGNORED_BASES)
+        return all(own_power == other_power for i, (own_power, other_power) in pairs if i not in IGNORED_BASES)
 
-    def convert(self, value: Fraction, into: "Unit") -> Fraction:
+    def convert(self, value: Fraction, target: "Unit") -> Fraction:
         """A value in this unit, in the other one."""
         absolute = (value + (self.zero or 0)) * self.size
-        return absolute / into.size - (into.zero or 0)
+        return absolute / target.size - (target.zero or 0)
 
 
 @lru_cache(4096)
 def readings(text: str) -> tuple[Unit, ...]:
     """What a unit's text, cleaned by `numerals.plain`, can mean: nothing, one thing, or two (`J/mol K`)."""
-    narrow, divide_rest = _read(text, divide_rest=False), _read(text, divide_rest=True)
-    if narrow is None:
+    single_divisor, divide_rest = _read(text, divide_rest=False), _read(text, divide_rest=True)
+    if single_divisor is None:
         return ()
-    return (narrow,) if divide_rest is None or divide_rest == narrow else (narrow, divide_rest)
+    return (single_divisor,) if divide_rest is None or divide_rest == single_divisor else (single_divisor, divide_rest)
 
 
 @lru_cache(4096)
@@ -176,7 +185,7 @@ def _read(text: str, *, divide_rest: bool) -> Unit | None:
             return None
     if not named and scale == 1:
         return None
-    zero = ZERO_POINTS.get(_name(last)) if named == 1 else None
+    zero = ABSOLUTE_ZERO_OFFSETS.get(_name(last)) if named == 1 else None
     return Unit(size * scale, tuple(dimensions), scale, zero)
 
 
@@ -191,7 +200,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
             yield "unknown", text[at : at + 20], 0
             return
         at = match.end()
-        word, raised, power_of_ten, mark, _ = match.groups()
+        word, exponent_text, power_of_ten, mark, _ = match.groups()
         if power_of_ten:
             yield "scale", "", int(power_of_ten)
         elif mark:
@@ -203,13 +212,13 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
         elif word and word.lower() in SCALE_WORDS:
             yield "scale", "", SCALE_WORDS[word.lower()]
         elif word:
-            yield from _split(micro + word, _exponent(raised))
+            yield from _split(micro + word, _exponent(exponent_text))
             micro = ""
 
 
-def _exponent(raised: str) -> int:
+def _exponent(exponent_text: str) -> int:
     """An exponent in raised digits; 1 where there is none, 99 where it cannot be read, which no unit has."""
-    digits = raised.translate(FROM_SUPERSCRIPT)
+    digits = exponent_text.translate(FROM_SUPERSCRIPT)
     return int(digits) if re.fullmatch(r"[-+]?[0-9]{1,2}", digits) else 1 if not digits else 99
 
 
@@ -230,18 +239,18 @@ def _split(word: str, power: int) -> Iterator[tuple[str, str, int]]:
 
 def _name(word: str) -> str:
     """A unit's word as its symbol: `kilometres` as `km`."""
-    if word in MISSPELT:
-        return MISSPELT[word]
-    small = word.lower()
-    for form in (small, small.removesuffix("s")):
+    if word in COMMON_MISSPELLINGS:
+        return COMMON_MISSPELLINGS[word]
+    lowercase = word.lower()
+    for form in (lowercase, lowercase.removesuffix("s")):
         if form in UNPREFIXED_WORDS:
             return UNPREFIXED_WORDS[form]
         if form in WORDS:
             return WORDS[form]
-        for long, short in PREFIX_WORDS.items():
-            rest = form.removeprefix(long)
+        for prefix_word, prefix_symbol in PREFIX_WORDS.items():
+            rest = form.removeprefix(prefix_word)
             if rest != form and rest in WORDS:
-                return short + WORDS[rest]
+                return prefix_symbol + WORDS[rest]
     return word
 
 

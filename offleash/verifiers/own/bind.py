@@ -16,7 +16,7 @@ from pathlib import Path
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.plugins import is_reference
-from offleash.verifiers.own.decide import GIVEN_BY_TRL, OURS, TRL, VERL
+from offleash.verifiers.own.decide import GIVEN_BY_TRL, OFFLEASH, TRL, VERL
 from offleash.verifiers.verifier import Case, Isolation, OwnFunction, Verifier
 
 MODULE = "offleash.verifiers.own.decide"
@@ -67,7 +67,7 @@ def _loaded(reference: str) -> tuple[Verifier, list[str]]:
         isolation=Isolation.WORKER,
         seconds=SECONDS_TO_LOAD,
         memory=MEMORY,
-        own=OwnFunction(reference, OURS, (), folder=_package_folder(reference)),
+        own=OwnFunction(reference, OFFLEASH, (), folder=_package_folder(reference)),
     )
     assert verifier.own is not None
     case = Case("", details={"reference": reference, "folder": verifier.own.folder})
@@ -127,7 +127,7 @@ class CallOptions:
     completions: str | None = None  # "messages" or "text"; None: as the run was drawn
     chat: bool = False  # the run was drawn with a chat template
     tokenizer: str = ""  # of the model that drew the run, where it is known
-    undrawn: bool = False  # the run is still to be drawn: whether it will have a tokenizer is not known
+    not_yet_drawn: bool = False  # the run is still to be drawn: whether it will have a tokenizer is not known
 
     def of(self, verifier: Verifier) -> Verifier:
         """The verifier under these options; those that change verdicts are part of its name."""
@@ -139,7 +139,7 @@ class CallOptions:
         if own.interface == TRL and messages != self.chat:
             suffix += f".{self.completions}"
         takes_ids = "completion_ids" in (*own.required, *own.optional)
-        if "completion_ids" in own.required and not self.tokenizer and not self.undrawn:
+        if "completion_ids" in own.required and not self.tokenizer and not self.not_yet_drawn:
             raise OffleashError(
                 f"{own.reference} takes completion_ids, the token ids of samples, and this run has no tokenizer: only "
                 "those of hf: and vllm: models have one. Let it read the completions instead."
@@ -179,7 +179,7 @@ class OwnProblem:
         values = {**fields, **self.columns, **dict.fromkeys(GOLD_NAMES, self.gold)}
         if interface == TRL:
             return values | {"prompts": self.prompt, "prompt": self.prompt}
-        if interface == OURS:
+        if interface == OFFLEASH:
             whole: dict[str, object] = {
                 "id": self.id,
                 "question": self.question,
@@ -197,27 +197,27 @@ class OwnProblem:
 def arguments(own: OwnFunction, problem: OwnProblem) -> dict[str, object]:
     """The arguments that a problem gives a function, by parameter; a parameter that nothing gives is an error."""
     values = problem.values(own.interface)
-    given = {VERL: ("solution_str",), TRL: GIVEN_BY_TRL, OURS: ("text", "extracted")}[own.interface]
+    given = {VERL: ("solution_str",), TRL: GIVEN_BY_TRL, OFFLEASH: ("text", "extracted")}[own.interface]
     for name in own.required:
         if name not in values and name not in given:
             raise _missing(own, name, problem, [*values, *given])
-    if own.any_keyword and own.interface != VERL:  # verl's **kwargs are of its configuration, not of the data
+    if own.accepts_any_keyword and own.interface != VERL:  # verl's **kwargs are of its configuration, not of the data
         return {name: value for name, value in values.items() if name not in given or name == "prompts"}
     # a parameter with a default keeps it, unless its trainer would give it: TRL gives every column, verl extra_info
-    optional = own.optional if own.interface == TRL else [name for name in own.optional if name in GIVEN_OPTIONAL]
+    optional = own.optional if own.interface == TRL else [name for name in own.optional if name in PROVIDED_NAMES]
     wanted = [*own.required, *optional]
     return {name: values[name] for name in wanted if name in values}
 
 
-GIVEN_OPTIONAL = (*GOLD_NAMES, "problem", "question", "prompt", "data_source", "extra_info")
+PROVIDED_NAMES = (*GOLD_NAMES, "problem", "question", "prompt", "data_source", "extra_info")
 
 
 def _missing(own: OwnFunction, name: str, problem: OwnProblem, known: list[str]) -> OffleashError:
-    near = get_close_matches(name, known, n=1)
+    close_matches = get_close_matches(name, known, n=1)
     columns = ", ".join(sorted(problem.columns)) or "none"
     return OffleashError(
         f"{own.reference} takes {name!r}, which problem {problem.id!r} has no column for."
-        + (f" Did you mean {near[0]!r}?" if near else "")
+        + (f" Did you mean {close_matches[0]!r}?" if close_matches else "")
         + f" Columns beyond question and gold: {columns}; add it to the problems, or give the parameter a default."
     )
 

@@ -19,12 +19,12 @@ from offleash.data.verdict import Verdict
 from offleash.plugins import PluginError, error_line, load_reference, source_files, source_hash
 from offleash.verifiers.verifier import Case, Judgement
 
-VERL, TRL, OURS = "verl", "trl", "offleash"
+VERL, TRL, OFFLEASH = "verl", "trl", "offleash"
 # An interface is recognised by a parameter that only it has, in this order.
 INTERFACES: dict[str, tuple[str, ...]] = {
     VERL: ("solution_str",),
     TRL: ("completions", "completion_ids", "prompts"),
-    OURS: ("text", "extracted"),
+    OFFLEASH: ("text", "extracted"),
 }
 GIVEN_BY_TRL = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 FORMS = {True: "messages", False: "text"}  # of completions, in the words of --completions
@@ -59,7 +59,7 @@ def decide(case: Case) -> Judgement:
     except MemoryError:
         raise  # the worker is at its limit: let it be replaced
     except Exception as error:
-        return Judgement(Verdict.FAILED, _explained(error, call if interface == TRL else None, messages))
+        return Judgement(Verdict.FAILED, _error_text(error, call if interface == TRL else None, messages))
     finally:
         if os.getpid() != parent:
             os._exit(0)  # a process that the function forked must not answer in the name of this one
@@ -90,26 +90,26 @@ def signature(function: object, reference: str) -> tuple[str, list[str], list[st
     interface = next((name for name, marks in INTERFACES.items() if set(marks) & set(names)), None)
     if interface is None:
         raise PluginError(
-            f"{reference} takes {', '.join(names) or 'nothing'}, and none of the parameters that a sample is given as: "
+            f"{reference} takes {', '.join(names) or 'nothing'}, but none of the parameters that receive a sample: "
             f"{', '.join(mark for marks in INTERFACES.values() for mark in marks)}"
         )
     required = [parameter.name for parameter in named if parameter.default is Parameter.empty]
-    any_keyword = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-    return interface, required, [name for name in names if name not in required], any_keyword
+    accepts_any_keyword = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    return interface, required, [name for name in names if name not in required], accepts_any_keyword
 
 
 def _described(reference: str) -> Judgement:
     """The function's parameters, and the files and the hash of its source, as JSON; failed where it does not load."""
     try:
         function = load_reference(reference)
-        interface, required, optional, any_keyword = signature(function, reference)
+        interface, required, optional, accepts_any_keyword = signature(function, reference)
         files = [str(file) for file in source_files(reference)]
         revision = source_hash(reference)
     except MemoryError:
         raise
     except BaseException as error:  # whatever the user's module does while it is imported, SystemExit too
         return Judgement(Verdict.FAILED, error_line(error))
-    described = {"interface": interface, "required": required, "optional": optional, "any_keyword": any_keyword}
+    described = {"interface": interface, "required": required, "optional": optional, "any_keyword": accepts_any_keyword}
     return Judgement(Verdict.CORRECT, solution=json.dumps({**described, "files": files, "revision": revision}))
 
 
@@ -156,16 +156,16 @@ def _called(
 
 def _apply(function: Callable[..., Value], given: Mapping[str, Value]) -> Value:
     """Call with those arguments that the function has parameters for."""
-    positional, keywords, any_keyword = [], {}, False
+    positional, keywords, accepts_any_keyword = [], {}, False
     for parameter in inspect.signature(function).parameters.values():
-        any_keyword = any_keyword or parameter.kind is Parameter.VAR_KEYWORD
+        accepts_any_keyword = accepts_any_keyword or parameter.kind is Parameter.VAR_KEYWORD
         if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL) or parameter.name not in given:
             continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
             positional.append(given[parameter.name])
         else:
             keywords[parameter.name] = given[parameter.name]
-    return function(*positional, **(dict(given) | keywords if any_keyword else keywords))
+    return function(*positional, **(dict(given) | keywords if accepts_any_keyword else keywords))
 
 
 async def _awaited(awaitable: Awaitable[Value]) -> Value:
@@ -182,10 +182,10 @@ def _trainer_state() -> object:
         state: object = module.TrainerState()
         return state
     numbers = dict.fromkeys(("global_step", "max_steps", "num_train_epochs", "num_input_tokens_seen", "total_flos"), 0)
-    nothing = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint", "trial_name", "trial_params"))
+    unset = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint", "trial_name", "trial_params"))
     steps = {"logging_steps": 500, "eval_steps": 500, "save_steps": 500, "train_batch_size": None}
     flags = {"is_local_process_zero": True, "is_world_process_zero": True, "is_hyper_param_search": False}
-    return SimpleNamespace(epoch=0.0, log_history=[], **numbers, **nothing, **steps, **flags)
+    return SimpleNamespace(epoch=0.0, log_history=[], **numbers, **unset, **steps, **flags)
 
 
 @cache
@@ -200,7 +200,7 @@ def _token_ids(tokenizer: str, text: str) -> list[int]:
     return _tokenizer(tokenizer)(text)
 
 
-def _explained(error: Exception, call: Callable[[bool], Value] | None, messages: bool) -> str:
+def _error_text(error: Exception, call: Callable[[bool], Value] | None, messages: bool) -> str:
     """An exception in one line; where the other form of completions would not raise, how to choose it."""
     line = error_line(error)
     if call is None or not isinstance(error, TypeError | AttributeError | KeyError | IndexError | ValueError):
@@ -237,7 +237,7 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
             raise PluginError(f"returned a dict without 'score', with {', '.join(map(str, value))[:100] or 'nothing'}")
         value = _plain(value["score"])
     if value is None:
-        if interface == OURS:
+        if interface == OFFLEASH:
             return Judgement(Verdict.UNREAD)
         return Judgement(Verdict.FAILED, "could not be judged: the function returned None")
     if isinstance(value, bool):
@@ -245,7 +245,7 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
     if not isinstance(value, int | float):
         raise PluginError(f"returned {_shown(value)}; return a bool, a number, a dict with 'score', or None")
     if not math.isfinite(value):
-        raise PluginError(f"returned {value}, which is no score")
+        raise PluginError(f"returned {value}, which is not a score")
     return Judgement(Verdict.CORRECT if value >= threshold else Verdict.WRONG, score=float(value))
 
 

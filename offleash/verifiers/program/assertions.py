@@ -208,7 +208,7 @@ class _ReferenceProgram:
             return names[name]
         except Exception as error:
             raise CannotJudgeError(
-                f"the tests use {name}, which the reference program does not give: {describe(error)}"
+                f"the tests use {name}, which the reference program does not define: {describe(error)}"
             ) from None
 
 
@@ -237,7 +237,7 @@ class _RemoteProgram:
         def call_program(*arguments: object, **keywords: object) -> object:
             value = self.call({"name": name, "make": is_class, "in_place": in_place}, arguments, keywords)
             if is_class and not isinstance(value, RemoteObject):
-                raise TypeError(f"{name} made something that is not an object")
+                raise TypeError(f"{name} returned something that is not an object")
             return value
 
         return call_program
@@ -269,13 +269,13 @@ class _RemoteProgram:
             raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
         return reply
 
-    def _reply(self, when: str) -> Job:
+    def _reply(self, phase: str) -> Job:
         try:
             reply = receive(REPLIES_FD)
         except MalformedMessageError:
             reply = {}
         if reply is None:
-            raise RuntimeError(f"the program ended {when}")
+            raise RuntimeError(f"the program exited {phase}")
         if not isinstance(reply, dict):
             raise RuntimeError("the program sent an unreadable reply")
         return reply
@@ -284,7 +284,7 @@ class _RemoteProgram:
         try:
             return encode(value, self._object_id)
         except NotPlainError as error:
-            raise CannotJudgeError(f"a test gives the program {error}") from None
+            raise CannotJudgeError(f"a test passes the program {error}") from None
 
     def _object_id(self, value: object) -> object:
         if isinstance(value, RemoteObject):
@@ -338,7 +338,7 @@ class RemoteObject:
         raise CannotJudgeError("a test relies on how the program compares, orders, counts or prints its own objects")
 
     def __bool__(self) -> bool:
-        raise TypeError("the program returned an object where a plain value is wanted")
+        raise TypeError("the program returned an object where a plain value is expected")
 
     __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
     __str__ = __repr__ = __format__ = _cannot_judge

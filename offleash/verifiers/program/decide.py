@@ -38,7 +38,7 @@ from offleash.verifiers.sandbox.run import (
 )
 from offleash.verifiers.verifier import Case, Judgement
 
-PROGRAM_ENDED = "the program ended"  # in what the tests' process says about a program that is gone
+PROGRAM_ENDED = "the program exited"  # in what the tests' process says about a program that is gone
 # kind of test -> details that must be texts
 REQUIRED_FIELDS = {"check": ("prompt", "test", "entry_point"), "asserts": (), "stdin": (), "call": ("entry_point",)}
 
@@ -224,7 +224,7 @@ class _ProgramRun:
             ProcessEnd.PROCESSES: f"limit of {limits.processes} processes",
             ProcessEnd.DISK: f"limit of {limits.disk >> 20} MiB of disk space",
         }
-        return reasons.get(ended, "the program ended the run before its tests had")
+        return reasons.get(ended, "the program exited before its tests finished")
 
     def _on_message(self, message: dict[str, object]) -> None:
         """Act on one message; the first that settles the verdict wins, so later ones cannot take it back."""
@@ -239,7 +239,7 @@ class _ProgramRun:
         elif "test" in message:
             self._compare(message)
         elif "end" in message:
-            self._verdict = Judgement(Verdict.WRONG, "the program ended before its tests had")
+            self._verdict = Judgement(Verdict.WRONG, "the program exited before its tests finished")
 
     def _compare(self, message: dict[str, object]) -> None:
         """The output or result of one test against the expected one; correct once every test has passed."""

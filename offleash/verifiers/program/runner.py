@@ -69,7 +69,7 @@ def _run_on_inputs(job: Job, reply: Callable[[object], None]) -> None:
         output, is_complete = _read_output(read_end, int(job["max_output"]))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if is_complete else 0
         reap(child, job["alone"])
-        error = "" if is_complete else "it prints far more than is expected"
+        error = "" if is_complete else "it printed far more than expected"
         if is_complete and (code == EXIT_RAISED or code < 0):
             error = _last_line(stderr_fd) if code == EXIT_RAISED else f"it was killed by signal {-code}"
         reply({"test": index, "output": output.decode("utf-8", "replace"), "trouble": error})
@@ -186,7 +186,7 @@ def _last_line(fd: int) -> str:
     size = os.lseek(fd, 0, os.SEEK_END)
     os.lseek(fd, max(0, size - 2000), os.SEEK_SET)
     lines = os.read(fd, 2000).decode("utf-8", "replace").strip().splitlines()
-    return lines[-1][:300] if lines else "it ended in an exception"
+    return lines[-1][:300] if lines else "it raised an exception"
 
 
 def _numpy_scalar(value: object) -> object:

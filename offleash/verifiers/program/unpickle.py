@@ -45,7 +45,7 @@ def _decompress(text: str) -> str:
         data = inflater.decompress(compressed, MAX_BYTES)
         if inflater.unconsumed_tail or not inflater.eof:
             raise OffleashError(
-                f"The private tests do not end within {MAX_BYTES >> 20} MiB: they are damaged, or malicious. "
+                f"The private tests exceed {MAX_BYTES >> 20} MiB: they are damaged, or malicious. "
                 "Load the data set again."
             )
         value = load_plain_pickle(data)

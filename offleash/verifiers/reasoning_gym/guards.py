@@ -22,15 +22,15 @@ from offleash.verifiers.repairs import repaired
 Entry = Mapping[str, Any]
 Guard = Callable[[str, Entry], str]
 
-LONGEST_ANSWER = 100_000  # characters beyond four times the gold answer: above it no scorer is run
-LONGEST_MOVES = 5_000  # characters of moves of a cube, a car or a player
+MAX_EXTRA_CHARACTERS = 100_000  # characters beyond four times the gold answer: above it no scorer is run
+MAX_MOVES_CHARACTERS = 5_000  # characters of moves of a cube, a car or a player
 NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:,\d{3}){0,100}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
-def unfit_reason(task: str, answer: str, entry: Entry) -> str:
+def rejection_reason(task: str, answer: str, entry: Entry) -> str:
     """Why this text is wrong without asking the scorer; "" where the scorer may see it."""
     gold = entry["answer"]
-    if len(answer) > LONGEST_ANSWER + 4 * len(gold or ""):
+    if len(answer) > MAX_EXTRA_CHARACTERS + 4 * len(gold or ""):
         return f"{len(answer)} characters are too many for an answer"
     if not answer.strip() and (gold is None or gold.strip()):
         return "there is no answer"
@@ -75,7 +75,7 @@ def _buttons(answer: str, entry: Entry) -> str:
     """quantum_lock picks the letters A, B, C out of any text."""
     if not re.fullmatch(r"[\sABCabc→>,;\-–\[\]()'\"]*", answer):
         return "not a sequence of buttons"
-    return "" if len(answer) <= LONGEST_MOVES else "too many buttons"
+    return "" if len(answer) <= MAX_MOVES_CHARACTERS else "too many buttons"
 
 
 def _moves(pattern: str, what: str) -> Guard:
@@ -83,7 +83,7 @@ def _moves(pattern: str, what: str) -> Guard:
     move = re.compile(pattern)
 
     def guard(answer: str, entry: Entry) -> str:
-        words = answer.split() if len(answer) <= LONGEST_MOVES else []
+        words = answer.split() if len(answer) <= MAX_MOVES_CHARACTERS else []
         return "" if words and all(move.fullmatch(word) for word in words) else f"not {what}"
 
     return guard
@@ -117,12 +117,16 @@ def _statement(answer: str, entry: Entry) -> str:
 def _box_moves(answer: str, entry: Entry) -> str:
     """boxnet would also carry the targets to the boxes."""
     steps = json_value(answer)
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps) or len(steps) > LONGEST_MOVES:
+    if (
+        not isinstance(steps, list)
+        or not all(isinstance(step, dict) for step in steps)
+        or len(steps) > MAX_MOVES_CHARACTERS
+    ):
         return "not a list of actions"
     moves = [(agent, move) for step in steps for agent, move in step.items()]
     box = re.compile(r"move\(box_\w{1,30}, [\w\[\]., ]{1,60}\)")
-    good = all(isinstance(move, str) and box.fullmatch(move.strip()) and len(agent) < 60 for agent, move in moves)
-    return "" if good else "an action that moves no box"
+    all_valid = all(isinstance(move, str) and box.fullmatch(move.strip()) and len(agent) < 60 for agent, move in moves)
+    return "" if all_valid else "an action that moves no box"
 
 
 def _data(answer: str, entry: Entry) -> str:
@@ -192,8 +196,8 @@ GUARDS_BEFORE: dict[str, Guard] = {
 # no right answer.
 
 
-LONGEST_EXPRESSION = 20_000  # characters; the largest board or spiral of the hard level has 7,500
-LONGEST_FORMULA = 8_000  # characters; the longest product of polynomials has 2,000
+MAX_EXPRESSION_CHARACTERS = 20_000  # characters; the largest board or spiral of the hard level has 7,500
+MAX_FORMULA_CHARACTERS = 8_000  # characters; the longest product of polynomials has 2,000
 MAX_TREE_DEPTH = 60  # levels of the tree beside chains of sums and products
 MAX_TREE_NODES = 20_000
 DIGITS = 200  # of one number
@@ -214,17 +218,17 @@ _SIGNS = (ast.UAdd, ast.USub)
 
 def not_a_literal(text: str, strings: bool) -> str:
     """Why the text is not a list or tuple of numbers, if need be nested and of `strings`; nothing when it is one."""
-    tree = _tree(text, LONGEST_EXPRESSION)
+    tree = _tree(text, MAX_EXPRESSION_CHARACTERS)
     if isinstance(tree, str):
         return tree
     if not isinstance(tree, ast.List | ast.Tuple):
         return "not a list"
-    open_nodes: list[ast.expr] = [tree]
-    while open_nodes:
-        node = open_nodes.pop()
+    pending_nodes: list[ast.expr] = [tree]
+    while pending_nodes:
+        node = pending_nodes.pop()
         match node:
             case ast.List(elts=items) | ast.Tuple(elts=items):
-                open_nodes.extend(items)
+                pending_nodes.extend(items)
             case ast.Constant(value=bool() | int() | float()):
                 pass
             case ast.Constant(value=str()) if strings:
@@ -238,7 +242,7 @@ def not_a_literal(text: str, strings: bool) -> str:
 
 def not_a_formula(text: str, symbols: Collection[str], functions: Collection[str] = FUNCTIONS) -> str:
     """Why the text is not a formula in the symbols, the usual constants and functions; nothing when it is one."""
-    tree = _tree(text, LONGEST_FORMULA)
+    tree = _tree(text, MAX_FORMULA_CHARACTERS)
     if isinstance(tree, str):
         return tree
     known = {*symbols, *CONSTANTS}
@@ -276,24 +280,24 @@ def _tree(text: str, longest: int) -> ast.expr | str:
 
 def _nesting(text: str) -> int:
     """The depth of brackets, counted in the text, before a parser that recurses sees it."""
-    depth = deepest = 0
+    depth = max_depth = 0
     for character in text:
         if character in "([{":
             depth += 1
-            deepest = max(deepest, depth)
+            max_depth = max(max_depth, depth)
         elif character in ")]}":
             depth -= 1
-    return deepest
+    return max_depth
 
 
 def _measured(root: ast.expr, known: Collection[str], functions: Collection[str]) -> None:
     """Visit children before parents, without recursion: a sum of 2,000 terms is a tree 2,000 deep."""
     order: list[ast.expr] = []
-    open_nodes = [root]
-    while open_nodes:
-        node = open_nodes.pop()
+    pending_nodes = [root]
+    while pending_nodes:
+        node = pending_nodes.pop()
         order.append(node)
-        open_nodes.extend(_operands(node, known, functions))
+        pending_nodes.extend(_operands(node, known, functions))
     bits: dict[int, int] = {}
     for node in reversed(order):
         bits[id(node)] = _bits(node, bits)

@@ -4,7 +4,7 @@ The better of both readings counts, for every model alike. Correct is a score of
 kept. A scorer that cannot read a text calls it wrong; one that runs out of memory or stack has failed. Runs in the
 sandbox: some scorers evaluate what a model wrote.
 
-The order: guards.unfit_reason (before), the library's scorer, `lost_credit_reason` (after). The scorer's own verdict
+The order: `rejection_reason` (before), the library's scorer, `lost_credit_reason` (after). The scorer's own verdict
 is never raised, only lowered: offleash measures what a model can solve, and scorers were written to give partial
 rewards in training.
 """
@@ -33,8 +33,8 @@ from offleash.verifiers.reasoning_gym.guards import (
     Guard,
     answer_for_scorer,
     json_value,
+    rejection_reason,
     sums_rules,
-    unfit_reason,
 )
 from offleash.verifiers.repairs import repaired
 from offleash.verifiers.verifier import Case, Judgement
@@ -82,7 +82,7 @@ def _readings(task: str, answer: str) -> list[str]:
 
 def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
     """The judgement of one reading of the answer: guard, score, guard."""
-    if why := unfit_reason(task, text, entry):
+    if why := rejection_reason(task, text, entry):
         return Judgement(Verdict.WRONG, why, score=0.0)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -136,10 +136,10 @@ def lost_credit_reason(task: str, answer: str, entry: Entry, score: float) -> st
 
 def _same_word(answer: str, entry: Entry) -> str:
     """game_of_life_halting compares bool(text), true of any; figlet_font and spell_backward read the beginning only."""
-    return "" if _bare(answer) == _bare(entry["answer"]) else "a different word"
+    return "" if _normalised_word(answer) == _normalised_word(entry["answer"]) else "a different word"
 
 
-def _bare(text: str) -> str:
+def _normalised_word(text: str) -> str:
     """A text without white space and case."""
     return re.sub(r"\s", "", text).lower()
 

@@ -53,7 +53,7 @@ def enter_user_namespace(new_pid_namespace: bool = True, as_owner: bool = False)
     """
     user, group = os.geteuid(), os.getegid()
     has_nobody = _unshare_and_map_users(
-        NEWUSER | (NEWPID if new_pid_namespace else 0), with_nobody=user == 0 and not as_owner
+        NEWUSER | (NEWPID if new_pid_namespace else 0), map_nobody=user == 0 and not as_owner
     )
     if has_nobody:
         os.setresgid(0, 0, 0)
@@ -101,13 +101,13 @@ def build_root(spec: dict[str, object]) -> None:
     _call("sethostname", b"sandbox", 7)
 
 
-def _unshare_and_map_users(flags: int, with_nobody: bool) -> bool:
-    """Unshare; with `with_nobody`, a helper maps root and nobody. Returns whether it could.
+def _unshare_and_map_users(flags: int, map_nobody: bool) -> bool:
+    """Unshare; with `map_nobody`, a helper maps root and nobody. Returns whether it could.
 
     Only a process outside of the namespace may map more than one user, so a fork that stays outside does it. It waits
     until this process has unshared: that closes the pipe.
     """
-    if not with_nobody:
+    if not map_nobody:
         _unshare(flags)
         return False
     read_end, write_end = os.pipe()
@@ -210,7 +210,7 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-WAITING_PROGRAMS = ("/usr/bin/cat", "/bin/cat")  # what bwrap starts where its namespaces are joined
+PLACEHOLDER_PROGRAMS = ("/usr/bin/cat", "/bin/cat")  # what bwrap starts where its namespaces are joined
 INFO_FD = 3  # where bwrap says which process it started
 JOINED = {"mnt": NEWNS, "net": NEWNET, "ipc": NEWIPC, "uts": NEWUTS, "cgroup": NEWCGROUP}
 
@@ -248,7 +248,7 @@ def bubblewrap_command(spec: dict[str, object], already_in_user_namespace: bool)
         supervisor: list[str] = spec["supervisor"]  # type: ignore[assignment]
         inside = {key: spec[key] for key in ("backend", "limits", "command", "environment")}
         return [*command, "--", *supervisor, json.dumps(inside)]
-    waiting = next((path for path in WAITING_PROGRAMS if os.path.exists(path)), WAITING_PROGRAMS[0])  # noqa: PTH110
+    waiting = next((path for path in PLACEHOLDER_PROGRAMS if os.path.exists(path)), PLACEHOLDER_PROGRAMS[0])  # noqa: PTH110
     return [*command, "--info-fd", str(INFO_FD), "--", waiting]
 
 
@@ -263,7 +263,7 @@ class JoinedSandbox:
     def __init__(self, pid: int) -> None:
         """Open the namespaces of a process, as long as it is there."""
         self._user = _open_namespace(pid, "user")
-        self._others = {flag: _open_namespace(pid, name) for name, flag in JOINED.items()}
+        self._other_namespaces = {flag: _open_namespace(pid, name) for name, flag in JOINED.items()}
         self._root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
 
     def enter_user_namespace(self) -> None:
@@ -276,7 +276,7 @@ class JoinedSandbox:
 
     def enter(self) -> None:
         """Enter the other namespaces, as the first process of its own, and see its own processes in /proc."""
-        for flag, fd in self._others.items():
+        for flag, fd in self._other_namespaces.items():
             _call("setns", fd, flag)
         os.fchdir(self._root)
         # old versions of bwrap change the root of their process, not of the namespace

@@ -96,7 +96,7 @@ def _run(spec: dict[str, object], fds: list[int]) -> None:
             import tempfile
 
             folder = tempfile.mkdtemp(prefix="offleash-", dir=str(spec["folder"]))
-            child = _trusted(spec, folder, fds[:2])
+            child = _start_unisolated(spec, folder, fds[:2])
     except OSError as error:
         _print_error(error)
     else:
@@ -104,7 +104,7 @@ def _run(spec: dict[str, object], fds: list[int]) -> None:
         code = _wait_for_end(child, lifeline)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # nobody wants to know any more
+    with contextlib.suppress(OSError):  # the reader may have closed the pipe
         os.write(status, bytes([code]))
     os._exit(0)
 
@@ -138,7 +138,7 @@ def _in_bubblewrap(spec: dict[str, object], own_fds: list[int], command_fds: int
             _execute(command, spec)
         return child
     stdin, waiting = os.pipe()  # `cat` waits for its input to end, and says by its output that the sandbox is built
-    built, stdout = os.pipe()
+    ready_pipe, stdout = os.pipe()
     info, info_write = os.pipe()
     builder = os.fork()
     if builder == 0:
@@ -151,8 +151,8 @@ def _in_bubblewrap(spec: dict[str, object], own_fds: list[int], command_fds: int
     for fd in (stdin, stdout, info_write):
         os.close(fd)
     os.write(waiting, b".")
-    ready, _, _ = select.select([built, own_fds[0]], [], [])
-    if built not in ready or not os.read(built, 1):
+    ready, _, _ = select.select([ready_pipe, own_fds[0]], [], [])
+    if ready_pipe not in ready or not os.read(ready_pipe, 1):
         return builder  # it says on the standard error what it could not build; or nobody wants it any more
     sandbox = JoinedSandbox(int(json.loads(os.read(info, 4096))["child-pid"]))
     sandbox.enter_user_namespace()
@@ -178,7 +178,7 @@ def _execute(command: list[str], spec: dict[str, object]) -> None:
     os._exit(EXIT_NO_SANDBOX)
 
 
-def _trusted(spec: dict[str, object], folder: str, own_fds: list[int]) -> int:
+def _start_unisolated(spec: dict[str, object], folder: str, own_fds: list[int]) -> int:
     """No isolation (--trust-code): the command under limits, in a scratch folder, and no supervisor."""
     child = os.fork()
     if child == 0:

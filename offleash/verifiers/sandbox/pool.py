@@ -84,13 +84,13 @@ class Pool:
         assert verifier.isolation is not Isolation.REMOTE, "the pool does not run verifiers that query another model"
         if not cases:
             return iter(())
-        if verifier.isolation is Isolation.HERE:
-            return self._judge_here(verifier, cases)
-        if verifier.isolation is Isolation.ALONE:
+        if verifier.isolation is Isolation.IN_PROCESS:
+            return self._judge_in_process(verifier, cases)
+        if verifier.isolation is Isolation.FRESH_SANDBOX:
             return self._judge_in_sandboxes(verifier, cases, retry_wall_factor)
         return self._judge_in_workers(verifier, cases, retry_wall_factor)
 
-    def _judge_here(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
+    def _judge_in_process(self, verifier: Verifier, cases: Sequence[Case]) -> Iterator[tuple[int, Judgement]]:
         """In this process, one after the other."""
         module = _module(verifier)
         for index, case in enumerate(cases):
@@ -216,7 +216,7 @@ class _JudgeCall:
             return
         now = time.monotonic()
         deadlines = [worker.deadline for worker in self._workers]
-        deadlines += [half for worker in self._busy_workers() if (half := self._half_time(worker)) > now]
+        deadlines += [half_time for worker in self._busy_workers() if (half_time := self._half_time(worker)) > now]
         for key, event in self._selector.select(max(0.0, min(deadlines) - now)):
             worker: VerifierWorker = key.data
             if worker.state is State.ENDED:

@@ -82,7 +82,7 @@ class Launcher:
                 with contextlib.suppress(OSError):  # killed meanwhile: by another one
                     socket.send_fds(self._requests, [spec.encode()], list(fds))
                     return
-        raise OffleashError("The process that builds sandboxes ended at once. Run the command again.")
+        raise OffleashError("The process that builds sandboxes exited immediately. Run the command again.")
 
     def close(self) -> None:
         """End it; sandboxes that still run end with their own lifelines."""

@@ -57,8 +57,8 @@ def supervise(spec: dict[str, object]) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         run_command(spec, "/tmp")
     devnull = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):  # the command alone holds the pipes: their end is its end
-        os.dup2(devnull, standard)
+    for standard_fd in (0, 1, 2):  # the command alone holds the pipes: their end is its end
+        os.dup2(devnull, standard_fd)
     os.closerange(3, devnull)
     drop_capabilities()
     while _is_running(child):

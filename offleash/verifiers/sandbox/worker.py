@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     try:
         loaded = importlib.import_module(module)
         decide: Decide = loaded.decide
-        getattr(loaded, "warm", _no_warm_up)()  # where it is slow to begin: the first case's time is its own
+        getattr(loaded, "warm", _skip_warm_up)()  # where it is slow to begin: the first case's time is its own
     except BaseException as error:
         send(replies, {"trouble": describe(error), "missing": isinstance(error, ModuleNotFoundError)})
         return
@@ -61,10 +61,12 @@ def main(arguments: list[str]) -> None:
         if fork_mode == "plain":
             send(replies, judge_request(decide, request, memory))
         else:
-            send(replies, _judge_in_fork(decide, request, memory, (requests, replies), alone=fork_mode == "alone"))
+            send(
+                replies, _judge_in_fork(decide, request, memory, (requests, replies), single_case=fork_mode == "alone")
+            )
 
 
-def _no_warm_up() -> None:
+def _skip_warm_up() -> None:
     """What a verifier does to get warm that starts at once."""
 
 
@@ -108,7 +110,7 @@ def describe(error: BaseException) -> str:
 
 
 def _judge_in_fork(
-    decide: Decide, request: Mapping[str, object], memory: int, own_fds: tuple[int, int], alone: bool
+    decide: Decide, request: Mapping[str, object], memory: int, own_fds: tuple[int, int], single_case: bool
 ) -> dict[str, object]:
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -124,7 +126,7 @@ def _judge_in_fork(
     reply, reason, retry = _read_reply(read_end, child, clock)
     os.close(read_end)
     used = max(clock.used, cpu_time(child))
-    end = _describe_exit(reap(child, alone))
+    end = _describe_exit(reap(child, single_case))
     if reply is None:
         reason = reason.format(end=end)
         reply = {"verdict": "failed", "reason": reason, "score": None, "solution": None, "retry": retry}

@@ -94,7 +94,7 @@ def test_the_mass_removed_is_that_of_the_completions_that_went(whole: Path) -> N
     first = found.cuts[0]
     assert first.share.value == pytest.approx(removed[0].sum() / found.correct_P.sum())
     assert np.isnan(first.share.interval.low)  # four problems do not show how others differ
-    assert found.emptied(first) == int((first.kept_P == 0).sum())
+    assert found.lost_all(first) == int((first.kept_P == 0).sum())
 
 
 def test_another_temperature_gives_what_a_certificate_of_that_temperature_gives(

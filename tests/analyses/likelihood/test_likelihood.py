@@ -81,7 +81,7 @@ def test_what_is_no_trace_is_counted_and_named(tmp_path: Path) -> None:
         ({**GOOD, "problem": "p0\udcff"}, "row 1: 'problem' should be text in UTF-8"),
         ({**GOOD, "correct": "yes"}, "'correct' should be true, false or null; found 'yes'"),
         ({**GOOD, "problem": ["p0"]}, "'problem' should be the id"),
-        ({**GOOD, "problem": "p00"}, r"none of its 1 traces is for a problem of the runs.*Did you mean 'p0'"),
+        ({**GOOD, "problem": "p00"}, r"none of its 1 traces belongs to a problem of the runs.*Did you mean 'p0'"),
         ({**GOOD, "text": ""}, "traces are empty"),
         ("", "is empty"),
     ],

@@ -64,7 +64,7 @@ def test_prompts_that_cannot_be_swept_are_refused_before_anything_is_drawn(world
     words = ("sweep", "problems.jsonl", "scripted:base.json", *FEW, "-o", "runs")
     (world / "other").mkdir()
     (world / "other/boxed.txt").write_text("{question}")
-    refused(offleash(*words, "--prompts", "own"), "Name two or more")
+    refused(offleash(*words, "--prompts", "own"), "two or more prompts")
     refused(offleash(*words, "--prompts", "boxed.txt,other/boxed.txt"), "Two prompts are called 'boxed'")
     refused(offleash(*words, "--prompts", "own,none.txt"), "no prompt template none.txt")
     refused(offleash(*words, "--prompts", "own,boxed.txt", "--prompt", "boxed.txt"), "Leave one out")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from offleash.analyses.theory.exact import pass_at_k, success_rates
-from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, WATCHED_K, Mechanism, effects, leash, mean, mechanism
+from offleash.analyses.theory.mechanisms import BUDGETS, CELLS, REPORTED_K, Mechanism, effects, leash, mean, mechanism
 
 MOST = f"pass@{BUDGETS[-1]}"
 
@@ -50,12 +50,12 @@ def test_intervals_over_seeds_are_those_of_students_t(seeds: int) -> None:
 
 def test_a_cell_is_the_same_for_the_same_seed() -> None:
     one, same = (mechanism("grpo", "both", seed=1, seeds=2) for _ in range(2))
-    assert (one.course[MOST] == same.course[MOST]).all()
+    assert (one.training_curves[MOST] == same.training_curves[MOST]).all()
 
 
 def test_in_the_world_of_the_leash_pass_at_1_rises_pass_at_k_falls_and_no_tilt_does_that() -> None:
     one = leash(0)
-    place = one.k_K.index(WATCHED_K)
+    place = one.k_K.index(REPORTED_K)
     assert one.curves["trained"][0] > one.curves["base"][0] + 0.3
     assert one.curves["trained"][place] < one.curves["base"][place]
     assert one.curves["tilt"][0] == pytest.approx(one.curves["trained"][0])

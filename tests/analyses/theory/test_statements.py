@@ -47,14 +47,14 @@ def test_a_policy_that_shrinks_would_be_found(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(reweighting, "tilt", sharpened)
     assert reweighting.check_never_shrinks(0).ruling is Ruling.FAILS
-    assert reweighting.check_best(0).ruling is Ruling.FAILS
+    assert reweighting.check_optimum(0).ruling is Ruling.FAILS
     assert reweighting.check_limit(0).ruling is Ruling.FAILS
 
 
 def test_a_wrong_tail_miss_formula_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reweighting.enumerate_tail_miss(0.1, 0.5, 4) == pytest.approx(reweighting.tail_miss(0.1, 0.5, 4))
     monkeypatch.setattr(reweighting, "tail_miss", lambda tau, mu, group: (1 - tau) ** group - (1 - mu) ** group)
-    assert reweighting.check_missing(0).ruling is Ruling.FAILS
+    assert reweighting.check_tail_miss(0).ruling is Ruling.FAILS
 
 
 def test_the_tail_miss_formula_equals_simulation_within_its_error() -> None:

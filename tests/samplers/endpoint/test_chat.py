@@ -190,7 +190,7 @@ def test_a_server_that_is_down_is_reported_with_its_address_and_the_next_step() 
         pass
     with pytest.raises(OffleashError) as error:
         server.chat()("?")
-    for word in ("judge", server.url, "3 tries", "refused", "Check that the server is up"):
+    for word in ("judge", server.url, "3 attempts", "refused", "Check that the server is up"):
         assert word in str(error.value)
 
 

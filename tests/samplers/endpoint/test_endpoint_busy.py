@@ -20,7 +20,7 @@ from tests.samplers.endpoint.server import Answer, Call, World, chat, serving, t
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sampler, "PAUSE", 0.01)
+    monkeypatch.setattr(sampler, "FIRST_PAUSE", 0.01)
 
 
 def test_all_threads_wait_for_a_busy_server() -> None:

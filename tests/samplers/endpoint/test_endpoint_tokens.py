@@ -17,7 +17,7 @@ PAPER = replace(PLAIN, temperature=0.6, top_p=0.95)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sampler, "PAUSE", 0.01)
+    monkeypatch.setattr(sampler, "FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.parametrize("raw", [False, True])

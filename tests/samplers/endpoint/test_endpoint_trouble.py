@@ -17,7 +17,7 @@ from tests.samplers.endpoint.server import Answer, Call, World, chat, good, serv
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sampler, "PAUSE", 0.01)
+    monkeypatch.setattr(sampler, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(sampler, "GIVE_UP_AFTER", 0.3)
 
 
@@ -37,7 +37,7 @@ def test_a_failure_that_may_pass_is_retried_and_then_the_error_of_that_problem(b
         sampler = opened(server, timeout=3)
         failed, other = sampler.sample([wanted(1, problem="bad"), wanted(1)], PLAIN)
     assert not failed.samples
-    assert "3 tries" in failed.error
+    assert "3 attempts" in failed.error
     assert texts(other) == ["A"]
     assert len(server.calls) == 4
     assert len({json.dumps(body) for body in server.bodies[:3]}) == 1  # the same request, with the same seed
@@ -48,7 +48,7 @@ def test_a_slow_server_is_left_after_the_timeout_with_what_to_do() -> None:
         begun = time.monotonic()
         failed = drawn(opened(server, timeout=0.2, tries=2), wanted())
         assert time.monotonic() - begun < 120
-    for word in ("2 tries", "0.2 seconds", "timeout=", "n="):
+    for word in ("2 attempts", "0.2 seconds", "timeout=", "n="):
         assert word in failed.error
 
 
@@ -67,7 +67,9 @@ def test_an_address_where_nobody_listens_is_reported_at_once_when_models_are_lis
     with serving(World()) as server:
         pass
     begun = time.monotonic()
-    with pytest.raises(OffleashError, match=r"/v1/models could not be reached \(tries: 2\).*refused.*Start the server"):
+    with pytest.raises(
+        OffleashError, match=r"/v1/models could not be reached after 2 attempts.*refused.*Start the server"
+    ):
         opened(server, model="", tries=50)
     assert time.monotonic() - begun < 30  # fifty tries would take minutes
 

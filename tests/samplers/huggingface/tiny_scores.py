@@ -32,7 +32,9 @@ def bounded(scorer: Scorer, **limits: int) -> Scorer:
     sampler = scorer.sampler
     other = replace(sampler.limits, **limits)  # type: ignore[arg-type]
     return Scorer(
-        HuggingFace(sampler.about, sampler.loaded, sampler.network, sampler.prompt_encoder, other, sampler.why_generate)
+        HuggingFace(
+            sampler.about, sampler.loaded, sampler.network, sampler.prompt_encoder, other, sampler.generate_reason
+        )
     )
 
 

@@ -124,7 +124,7 @@ def test_a_template_begins_the_text_and_a_bare_prompt_gets_the_token_that_begins
     for template, reason in (
         ("", "no chat template"),
         ("<SYSTEM|PROMPT>", "no variable 'brief'"),
-        ("<PROMPT|brief>", "leaves the system message out"),
+        ("<PROMPT|brief>", "ignores the system message"),
     ):
         with pytest.raises(OffleashError, match=reason):
             opened(template=template, chat=options).rendered_prompt("hi")
@@ -183,7 +183,7 @@ def test_a_python_without_vllm_is_told_how_to_get_one(opened: Opened, monkeypatc
 
 
 def test_a_folder_that_is_no_model_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(OffleashError, match="nothing at /no/such/model"):
+    with pytest.raises(OffleashError, match="no file or folder /no/such/model"):
         open_sampler(model_of("vllm:/no/such/model"))
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(OffleashError, match=r"no config.json.*vllm:BASE\+ADAPTER"):
@@ -250,6 +250,6 @@ for drawn in sampler.sample([Request(str(i), "hi", 0, 5, 0) for i in range(10000
 
 def test_a_chat_template_that_fails_is_named_and_the_engine_can_be_used_on(opened: Opened) -> None:
     sampler = opened(template="<PROMPT>")
-    with pytest.raises(OffleashError, match=r"chat template of the model fails \(KeyError: .*--raw"):
+    with pytest.raises(OffleashError, match=r"chat template of the model failed \(KeyError: .*--raw"):
         sampler.rendered_prompt("untemplatable")
     assert sampler.rendered_prompt("hi") == "<hi>"

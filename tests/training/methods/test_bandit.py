@@ -48,13 +48,13 @@ def slope(
         rewards, logprobs=old_NT.tolist(), lengths=lengths, longest=len(logits_TV), greedy=greedy, experts=experts
     )
     advantage_NT = torch.from_numpy(np.broadcast_to(method.advantages(group)[:, None], new_NT.shape).copy())
-    real_NT = torch.arange(new_NT.shape[1])[None] < torch.tensor(lengths)[:, None]
-    numbers = old_NT.numpy(), 0 * old_NT.numpy(), advantage_NT.numpy(), real_NT.numpy()
+    token_mask_NT = torch.arange(new_NT.shape[1])[None] < torch.tensor(lengths)[:, None]
+    numbers = old_NT.numpy(), 0 * old_NT.numpy(), advantage_NT.numpy(), token_mask_NT.numpy()
     terms = LossInputs(
         new_NT=new_NT,
         old_NT=old_NT,
         advantage_NT=advantage_NT,
-        real_NT=real_NT,
+        token_mask_NT=token_mask_NT,
         expert_N=torch.from_numpy(group.expert_G),
         anchored_N=torch.zeros(group.size, dtype=torch.bool),
         selected_NT=torch.from_numpy(select_tokens(method.loss, *numbers, seed=0)),

@@ -208,7 +208,7 @@ def test_limits_of_time_memory_and_output_make_a_program_wrong() -> None:
     answers = {
         "while True: pass": "time limit of 2 s",
         "x = bytearray(1 << 30)": "MemoryError",
-        "while True: print('y' * 1000)": "prints far more",
+        "while True: print('y' * 1000)": "printed far more",
         "def f(": "syntax error",
         "  \n": "no code",
     }

@@ -44,7 +44,7 @@ def pool() -> Iterator[Pool]:
     assert children() <= before, "a pool leaves no process behind"
 
 
-@pytest.mark.parametrize("isolation", [Isolation.HERE, *ISOLATIONS])
+@pytest.mark.parametrize("isolation", [Isolation.IN_PROCESS, *ISOLATIONS])
 def test_a_case_is_judged_with_all_it_holds(pool: Pool, isolation: Isolation) -> None:
     case = Case("é\ud800\x00\ud83d\ude00", "é\ud800\x00\ud83d\ude00", "?", {"note": "n"})
     wrong = replace(case, gold=None)
@@ -81,7 +81,7 @@ def test_an_error_fails_its_case_alone_with_the_reason(pool: Pool, isolation: Is
 
 
 def test_a_verifier_that_raises_here_is_failed_for_its_case_alone(pool: Pool) -> None:
-    raised, fine = judged(pool, troublesome(Isolation.HERE), [Case("raise x"), Case("fine", "fine")])
+    raised, fine = judged(pool, troublesome(Isolation.IN_PROCESS), [Case("raise x"), Case("fine", "fine")])
     assert raised == Judgement(Verdict.FAILED, "ValueError: x")
     assert fine.verdict is Verdict.CORRECT
 
@@ -148,12 +148,12 @@ def test_a_module_that_cannot_be_loaded_is_an_error_with_the_next_step(pool: Poo
     with pytest.raises(OffleashError, match=r"could not be loaded: ModuleNotFoundError.*pip install 'offleash\[gym\]'"):
         judged(pool, verifier, [Case("a")])
     with pytest.raises(OffleashError, match=r"could not be loaded.*pip install 'offleash\[gym\]'"):
-        judged(pool, replace(verifier, isolation=Isolation.HERE), [Case("a")])
+        judged(pool, replace(verifier, isolation=Isolation.IN_PROCESS), [Case("a")])
 
 
 def test_without_a_sandbox_nothing_runs_unless_the_code_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "unavailable_reason", lambda _: "not to be had")
-    for isolation in (Isolation.SANDBOX, Isolation.ALONE):
+    for isolation in (Isolation.SANDBOX, Isolation.FRESH_SANDBOX):
         with Pool(1) as pool, pytest.raises(OffleashError, match="--trust-code"):
             judged(pool, troublesome(isolation), [Case("a")])
     words = ["fine", "hang", "grab", "leave_behind x", "left", "crash"]

@@ -79,14 +79,14 @@ class _NameNumbering:
         self._names: dict[Key, str] = {}
         self._number: dict[ast.AST, int] = {}
         self._defined: dict[Key, Definition] = {}
-        self._selves = _selves(tree)
+        self._self_names = _self_names(tree)
         self._parameters: dict[ast.AST, frozenset[str]] = {
             node: frozenset(arg.arg for arg in _parameters(node.args))
             for node in ast.walk(tree)
             if isinstance(node, Function)
         }
         self._methods = {node.name: node for node in _methods(tree)}
-        self._own = _own_attributes(tree, self._selves)
+        self._own = _own_attributes(tree, self._self_names)
         declared = [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
         self._scope = self._inside(tree, tree.body, None, declared)
 
@@ -95,7 +95,7 @@ class _NameNumbering:
         if isinstance(node, ast.Name):
             node.id = self._read(node.id) if isinstance(node.ctx, ast.Load) else self._bind(node.id)
         elif isinstance(node, ast.Attribute):
-            mine = isinstance(node.value, ast.Name) and node.value.id in self._selves  # before `self` is renamed
+            mine = isinstance(node.value, ast.Name) and node.value.id in self._self_names  # before `self` is renamed
             self.walk(node.value)
             node.attr = self._attribute(node.attr) if mine else node.attr
         elif isinstance(node, ast.Call):
@@ -103,7 +103,7 @@ class _NameNumbering:
         elif isinstance(node, Definition):
             self._definition(node)
         elif isinstance(node, ast.Lambda):
-            self._all([*node.args.defaults, *(default for default in node.args.kw_defaults if default)])
+            self._visit_all([*node.args.defaults, *(default for default in node.args.kw_defaults if default)])
             self._body(node, [node.body], node.args)
         elif isinstance(node, Comprehension):
             self._comprehension(node)
@@ -122,22 +122,22 @@ class _NameNumbering:
             self._scope.stored.difference_update(_imported(node))
         for name in _ORDER.get(type(node), node._fields):
             inside = getattr(node, name, None)
-            self._all(inside if isinstance(inside, list) else [inside])
+            self._visit_all(inside if isinstance(inside, list) else [inside])
 
-    def _all(self, nodes: Iterable[object]) -> None:
+    def _visit_all(self, nodes: Iterable[object]) -> None:
         for node in nodes:
             if isinstance(node, ast.AST):
                 self.walk(node)
 
     def _definition(self, node: Definition) -> None:
         """A function or class: decorators, bases and defaults belong to the outer scope, parameters to the inner."""
-        self._all(node.decorator_list)
+        self._visit_all(node.decorator_list)
         parameters = None
         if isinstance(node, ast.ClassDef):
-            self._all([*node.bases, *(part.value for part in node.keywords)])
+            self._visit_all([*node.bases, *(part.value for part in node.keywords)])
         else:
             parameters = node.args
-            self._all([*parameters.defaults, *(part for part in parameters.kw_defaults if part)])
+            self._visit_all([*parameters.defaults, *(part for part in parameters.kw_defaults if part)])
         method = isinstance(self._scope.node, ast.ClassDef) and not isinstance(node, ast.ClassDef)
         node.name = self._attribute(node.name) if method else self._bind(node.name)
         self._body(node, node.body, parameters)
@@ -151,7 +151,7 @@ class _NameNumbering:
         )
         for parameter in arguments:
             parameter.arg = self._bind(parameter.arg)
-        self._all(body)
+        self._visit_all(body)
         self._scope = outer
 
     def _comprehension(self, node: Comprehension) -> None:
@@ -160,8 +160,8 @@ class _NameNumbering:
         names = {name for generator in node.generators for name in _stored(generator.target)}
         outer, self._scope = self._scope, Scope(self._numbered(node), self._scope, node, frozenset(names))
         for index, generator in enumerate(node.generators):
-            self._all(([generator.iter] if index else []) + [generator.target, *generator.ifs])
-        self._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+            self._visit_all(([generator.iter] if index else []) + [generator.target, *generator.ifs])
+        self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
         self._scope = outer
 
     def _call(self, node: ast.Call) -> None:
@@ -176,7 +176,7 @@ class _NameNumbering:
             methods = (part for part in called.body if isinstance(part, Function))
             called = next((method for method in methods if method.name == "__init__"), None)
         known = frozenset[str]() if called is None else self._parameters.get(called, frozenset())
-        self._all([node.func, *node.args, *(keyword.value for keyword in node.keywords)])
+        self._visit_all([node.func, *node.args, *(keyword.value for keyword in node.keywords)])
         for keyword in node.keywords:
             if called is not None and keyword.arg in known:
                 keyword.arg = self._named((self._numbered(called), str(keyword.arg)))
@@ -185,12 +185,12 @@ class _NameNumbering:
         self, scope_node: ast.AST, body: Iterable[ast.AST], outer: Scope | None, parameters: Iterable[str] = ()
     ) -> Scope:
         """A new scope, with the names that its body binds, and its functions and classes noted for calls by keyword."""
-        held = [node for statement in body for node in _here(statement)]
-        elsewhere = {name for node in held if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-        names = {name for node in held for name in _bound_names(node)} | set(parameters)
+        scope_nodes = [node for statement in body for node in _nodes_in_scope(statement)]
+        elsewhere = {name for node in scope_nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+        names = {name for node in scope_nodes for name in _bound_names(node)} | set(parameters)
         number = self._numbered(scope_node)
-        self._defined |= {(number, node.name): node for node in held if isinstance(node, Definition)}
-        imports = {name: path for node in held for name, path in _imported(node).items()}
+        self._defined |= {(number, node.name): node for node in scope_nodes if isinstance(node, Definition)}
+        imports = {name: path for node in scope_nodes for name, path in _imported(node).items()}
         return Scope(number, outer, scope_node, frozenset(names - elsewhere), frozenset(elsewhere), imports)
 
     def _numbered(self, node: ast.AST) -> int:
@@ -232,12 +232,12 @@ class _NameNumbering:
 
     def _known(self, name: str, scope: Scope | None) -> str:
         """A variable's number; names in class bodies are attributes of the class and stay."""
-        if scope is None or _stays(name) or isinstance(scope.node, ast.ClassDef):
+        if scope is None or _keeps_name(name) or isinstance(scope.node, ast.ClassDef):
             return name
         return self._named((scope.number, name))
 
 
-def _here(node: ast.AST) -> Iterator[ast.AST]:
+def _nodes_in_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and what is below it in the same scope; of comprehensions only what := binds."""
     yield node
     if isinstance(node, Definition | ast.Lambda):
@@ -246,7 +246,7 @@ def _here(node: ast.AST) -> Iterator[ast.AST]:
         yield from (child.target for child in ast.walk(node) if isinstance(child, ast.NamedExpr))
         return
     for child in ast.iter_child_nodes(node):
-        yield from _here(child)
+        yield from _nodes_in_scope(child)
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
@@ -283,7 +283,7 @@ def _parameters(args: ast.arguments | None) -> list[ast.arg]:
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *rest]
 
 
-def _stays(name: str) -> bool:
+def _keeps_name(name: str) -> bool:
     """Whether Python itself calls a name (`__init__`, `__len__`), so that renaming it would change the program."""
     return name.startswith("__") and name.endswith("__")
 
@@ -293,7 +293,7 @@ def _methods(tree: ast.AST) -> list[Function]:
     return [method for node in classes for method in node.body if isinstance(method, Function)]
 
 
-def _selves(tree: ast.AST) -> frozenset[str]:
+def _self_names(tree: ast.AST) -> frozenset[str]:
     """The names that methods use for their object: the first parameter, usually `self`."""
     static_methods = {
         method
@@ -307,7 +307,7 @@ def _selves(tree: ast.AST) -> frozenset[str]:
     return frozenset(first.arg for parameters in first_parameters for first in parameters)
 
 
-def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
+def _own_attributes(tree: ast.AST, self_names: frozenset[str]) -> frozenset[str]:
     """Attributes that may be renamed: methods and what is set on `self`, that nothing else in the program reads.
 
     None where a class inherits from outside the program or has a metaclass: that one may look attributes up by name.
@@ -323,15 +323,15 @@ def _own_attributes(tree: ast.AST, selves: frozenset[str]) -> frozenset[str]:
         others |= {part for path in _imported(node).values() for part in path.split(".")[1:]}
         if not isinstance(node, ast.Attribute):
             continue
-        if not isinstance(node.value, ast.Name) or node.value.id not in selves:
+        if not isinstance(node.value, ast.Name) or node.value.id not in self_names:
             others.add(node.attr)
         elif isinstance(node.ctx, ast.Store):
             attributes.add(node.attr)
-    held = [part for owner in classes for inside in owner.body for part in _here(inside)]
-    held += [part for method in _methods(tree) for inside in method.decorator_list for part in ast.walk(inside)]
+    scope_nodes = [part for owner in classes for inside in owner.body for part in _nodes_in_scope(inside)]
+    scope_nodes += [part for method in _methods(tree) for inside in method.decorator_list for part in ast.walk(inside)]
     # A method that its class body or a decorator mentions as a plain name would be renamed in one place only.
-    others |= {node.id for node in held if isinstance(node, ast.Name)}
-    return frozenset(name for name in attributes - others if not _stays(name))
+    others |= {node.id for node in scope_nodes if isinstance(node, ast.Name)}
+    return frozenset(name for name in attributes - others if not _keeps_name(name))
 
 
 LONGEST = 50_000  # characters of a program: longer ones are repetitions of a model that does not stop

@@ -13,7 +13,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         revision="1",
         module="offleash.analyses.strategies.fingerprints.countdown",
         about="the expression over the given numbers; order and grouping of sums and products are ignored",
-        isolation=Isolation.HERE,  # it parses arithmetic and runs nothing, so no worker is needed
+        isolation=Isolation.IN_PROCESS,  # it parses arithmetic and runs nothing, so no worker is needed
     ),
     "steps": Fingerprint(
         name="steps",

@@ -1,10 +1,10 @@
 """STATEMENTS: what `offleash theory` checks, in the order of the paper."""
 
 from offleash.analyses.theory.statements.reweighting import (
-    BEST_STATEMENT,
     LIMIT_STATEMENT,
     NARROWING_STATEMENT,
     NEVER_SHRINKS_STATEMENT,
+    OPTIMUM_STATEMENT,
     TAIL_MISS_STATEMENT,
 )
 from offleash.analyses.theory.statements.statement import Statement
@@ -14,7 +14,7 @@ STATEMENTS: dict[str, Statement] = {
     "C.1": SUPPORT_STATEMENT,
     "C.2": CEILING_STATEMENT,
     "C.3": DRIFT_STATEMENT,
-    "C.4": BEST_STATEMENT,
+    "C.4": OPTIMUM_STATEMENT,
     "C.5": LIMIT_STATEMENT,
     "no shrinkage": NEVER_SHRINKS_STATEMENT,
     "C.6": NARROWING_STATEMENT,

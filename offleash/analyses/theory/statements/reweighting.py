@@ -29,7 +29,7 @@ ROUNDING = 1e-9
 RIVAL_POLICIES = 20
 
 
-def check_best(seed: int) -> StatementResult:
+def check_optimum(seed: int) -> StatementResult:
     """C.4: every rival policy falls short of the objective by exactly KL(rival || pi*) / beta, so none is better.
 
     The identity E_pi[R] - KL(pi || q)/beta = ln(Z)/beta - KL(pi || pi*)/beta is checked to rounding.
@@ -101,7 +101,7 @@ def check_never_shrinks(seed: int) -> StatementResult:
     words = (
         f"in {WORLDS:,} random worlds of {PROBLEMS} problems, at {len(BETAS)} values of beta up to infinity, no "
         f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost} left the support at any of "
-        f"{len(EPSILONS)} epsilons, and pass@k fell nowhere at k = 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
+        f"{len(EPSILONS)} epsilons, and pass@k did not fall at any k from 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
     )
     # pi*/q = e^beta/Z with Z = 1 - p + p e^beta <= e^beta: the ratio can only be below 1 by rounding.
     good = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
@@ -120,11 +120,11 @@ def _objective(world: TheoryWorld, probability_XY: Float, beta: float) -> Float:
     return reward_X - divergence(probability_XY, world.base_XY) / beta
 
 
-BEST_STATEMENT = Statement(
+OPTIMUM_STATEMENT = Statement(
     "C.4",
     "the policy that maximises E[R] - KL(pi || q)/beta is the tilt, pi* = q exp(beta R)/Z",
     ("any policy may be chosen: no shared parameters", "the expectation is exact: no finite groups"),
-    check_best,
+    check_optimum,
 )
 LIMIT_STATEMENT = Statement(
     "C.5",
@@ -134,7 +134,7 @@ LIMIT_STATEMENT = Statement(
 )
 NEVER_SHRINKS_STATEMENT = Statement(
     "no shrinkage",
-    "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k falls at no k",
+    "(follows from C.4) under the tilt no correct answer is lost at any epsilon and pass@k does not fall at any k",
     ("same as C.4",),
     check_never_shrinks,
 )
@@ -157,7 +157,7 @@ def tail_miss(tau: float, mu: float, group: int) -> float:
     return float((1 - tau) ** group - (mu - tau) ** group - (1 - mu) ** group)
 
 
-def check_missing(seed: int) -> StatementResult:
+def check_tail_miss(seed: int) -> StatementResult:
     """The formula against all sequences of small groups, and against simulated groups of real sizes."""
     rng = np.random.default_rng([seed, 7])
     error = 0.0
@@ -210,7 +210,7 @@ TAIL_MISS_STATEMENT = Statement(
     "a group of N rollouts is active and misses a rare correct set of mass tau with chance "
     "(1-tau)^N - (mu-tau)^N - (1-mu)^N",
     ("rollouts are independent draws from the policy", "tau is part of mu, the success rate"),
-    check_missing,
+    check_tail_miss,
 )
 
 # C.6: does the entropy of the answers fall under the tilt?

@@ -20,11 +20,11 @@ from offleash.analyses.theory.statements.statement import (
 from offleash.analyses.theory.world import Float, TheoryWorld, random_world
 
 WORLDS = 50  # with exact zeros, each trained six ways
-TRIES = 150
+SEARCHED_WORLDS = 150
 EPSILON = 0.01
 TOP_P = 0.95  # the decoding of arXiv:2507.14843
 CEILING = float("inf")
-END_ONLY = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
+FINAL_MEASUREMENT = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
 TRAINING = Dynamics("reinforce", group=8, rate=1.0, steps=40)
 TOP_P_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
 
@@ -38,9 +38,9 @@ def check_support(seed: int) -> StatementResult:
     share parameters with moves them too, drawn or not.
     """
     mass, _ = _trained_with_zeros(seed)
-    rises = search(undrawn_rise, _make, seed, TRIES)
-    alone = search(lambda world: undrawn_rise(world, tabular), _make, seed, TRIES, starts=0)
-    cut = search(cut_answer_returns, _make_cut, seed, TRIES)
+    rises = search(undrawn_rise, _make_world, seed, SEARCHED_WORLDS)
+    alone = search(lambda world: undrawn_rise(world, tabular), _make_world, seed, SEARCHED_WORLDS, starts=0)
+    cut = search(cut_answer_returns, _make_cut_world, seed, SEARCHED_WORLDS)
     words = (
         f"answers of probability exactly 0 stayed there in all {WORLDS * 6} training runs in {WORLDS} random worlds (3 "
         f"methods, tabular and shared parameters; largest mass {mass:g}). But a softmax without -inf has no zeros. "
@@ -63,13 +63,15 @@ def check_support(seed: int) -> StatementResult:
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
     condition = "the zeros are zeros of the policy itself (-inf logits), which no softmax network has"
-    return _finding(mass, condition, CheckEvidence(words, WORLDS + 2 * TRIES, mass, numbers, _examples(examples)))
+    return _finding(
+        mass, condition, CheckEvidence(words, WORLDS + 2 * SEARCHED_WORLDS, mass, numbers, _examples(examples))
+    )
 
 
 def check_ceiling(seed: int) -> StatementResult:
     """C.2: the limit of pass@k for k to infinity is the share of problems with a correct answer in the support."""
     _, excess = _trained_with_zeros(seed)
-    broken = search(ceiling_rise, _make_cut, seed, 3 * TRIES)
+    broken = search(ceiling_rise, _make_cut_world, seed, 3 * SEARCHED_WORLDS)
     words = (
         f"with exact zeros the limit of pass@k stayed at or below the base's in all {WORLDS * 6} training runs "
         f"(largest excess {excess:g}). A softmax without -inf has the limit 1 before and after, so the ceiling says "
@@ -78,8 +80,10 @@ def check_ceiling(seed: int) -> StatementResult:
     )
     examples = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
     numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
-    condition = "as C.1; for a softmax network both sides are 1"
-    return _finding(excess, condition, CheckEvidence(words, WORLDS + 3 * TRIES, excess, numbers, _examples(examples)))
+    condition = "same as C.1; for a softmax network both sides are 1"
+    return _finding(
+        excess, condition, CheckEvidence(words, WORLDS + 3 * SEARCHED_WORLDS, excess, numbers, _examples(examples))
+    )
 
 
 def undrawn_rise(world: TheoryWorld, start: MakePolicy = tied) -> float:
@@ -88,13 +92,13 @@ def undrawn_rise(world: TheoryWorld, start: MakePolicy = tied) -> float:
     low_XY = world.correct_XY & (world.base_XY <= EPSILON) & (world.base_XY > 0)
     most = [0.0]
 
-    def watch(_: int, current_XY: Float, share_XY: Float) -> None:
+    def on_step(_: int, current_XY: Float, share_XY: Float) -> None:
         # Rollouts of this step are marked before the new probabilities are read: an answer drawn just now is out.
         drawn_XY[share_XY > 0] = True
         most.append(float(np.where(low_XY & ~drawn_XY, current_XY - 2 * EPSILON, 0.0).max()))
 
     if low_XY.any():
-        train(start(world), world, TRAINING, np.random.default_rng(0), END_ONLY, watch=watch)
+        train(start(world), world, TRAINING, np.random.default_rng(0), FINAL_MEASUREMENT, on_step=on_step)
     return max(most)
 
 
@@ -104,7 +108,7 @@ def cut_answer_returns(world: TheoryWorld) -> float:
     if not cut_XY.any():
         return 0.0
     # A table is enough: wrong answers lose mass, the normaliser lifts the cut one, and it re-enters the nucleus.
-    final = train(tabular(world), world, TOP_P_RUN, np.random.default_rng(0), END_ONLY).final
+    final = train(tabular(world), world, TOP_P_RUN, np.random.default_rng(0), FINAL_MEASUREMENT).final
     return float(np.where(cut_XY, nucleus(final.probability_XY, TOP_P), 0.0).max())
 
 
@@ -113,7 +117,7 @@ def ceiling_rise(world: TheoryWorld) -> float:
     before = _ceiling(nucleus(world.base_XY, TOP_P), world)
     if before == 1:
         return 0.0
-    final = train(tied(world), world, TOP_P_RUN, np.random.default_rng(0), END_ONLY).final
+    final = train(tied(world), world, TOP_P_RUN, np.random.default_rng(0), FINAL_MEASUREMENT).final
     return _ceiling(nucleus(final.probability_XY, TOP_P), world) - before
 
 
@@ -128,7 +132,7 @@ def _trained_with_zeros(seed: int) -> tuple[float, float]:
         for method in METHODS:
             for start in (tabular(world), shared(world, 2, rng)):
                 recipe = Dynamics(method, group=8, rate=0.5, steps=20)
-                p_XY = train(start, world, recipe, rng, END_ONLY).final.probability_XY
+                p_XY = train(start, world, recipe, rng, FINAL_MEASUREMENT).final.probability_XY
                 mass = max(mass, float(np.where(world.base_XY == 0, p_XY, 0.0).max()))
                 excess = max(excess, _ceiling(p_XY, world) - ceiling)
     return mass, excess
@@ -156,11 +160,11 @@ def _examples(searches: tuple[tuple[CounterexampleSearch, str], ...]) -> tuple[C
     )
 
 
-def _make(rng: np.random.Generator) -> TheoryWorld:
+def _make_world(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=4)
 
 
-def _make_cut(rng: np.random.Generator) -> TheoryWorld:
+def _make_cut_world(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=5)
 
 
@@ -173,7 +177,7 @@ SUPPORT_STATEMENT = Statement(
 CEILING_STATEMENT = Statement(
     "C.2",
     "as k goes to infinity, pass@k of the trained policy cannot exceed that of the base",
-    ("as C.1",),
+    ("same as C.1",),
     check_ceiling,
 )
 
@@ -199,11 +203,11 @@ def check(seed: int) -> StatementResult:
     for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
-        p_XY = train(tabular(world), world, GROUP_RUN, rng, END_ONLY).final.probability_XY
+        p_XY = train(tabular(world), world, GROUP_RUN, rng, FINAL_MEASUREMENT).final.probability_XY
         # K = 1: an advantage is within [-1, 1] and shares sum to 1, so a step moves no logit by more than the rate.
         ratio = float(np.log((p_XY / world.base_XY).max()))
         over, drift = max(over, ratio - log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)), max(drift, ratio)
-    left = search(leaves, _make, seed, TRIES)
+    left = search(leaves, _make_world, seed, SEARCHED_WORLDS)
     size = log_bound(RATE, STEPS, LARGEST_PUSH) / np.log(10)
     least = -np.log(DRIFT_EPSILON) / (2 * RATE * STEPS)
     allowed = log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)
@@ -225,7 +229,7 @@ def check(seed: int) -> StatementResult:
             f"{EXACT_RUN.steps} exact steps"
         )
         examples = (Counterexample(left.smallest, description, left.seed, left.value),)
-    evidence = CheckEvidence(words, DRIFT_WORLDS + TRIES, over, numbers, examples)
+    evidence = CheckEvidence(words, DRIFT_WORLDS + SEARCHED_WORLDS, over, numbers, examples)
     if over > 1e-9:
         return StatementResult(Ruling.FAILS, "", evidence)
     condition = (
@@ -240,7 +244,7 @@ def leaves(world: TheoryWorld) -> float:
     low_XY = world.correct_XY & (world.base_XY <= SEARCH_EPSILON) & (world.base_XY > 0)
     if not low_XY.any():
         return 0.0
-    p_XY = train(tabular(world), world, EXACT_RUN, np.random.default_rng(0), END_ONLY).final.probability_XY
+    p_XY = train(tabular(world), world, EXACT_RUN, np.random.default_rng(0), FINAL_MEASUREMENT).final.probability_XY
     return float(np.where(low_XY, p_XY - SEARCH_EPSILON, 0.0).max()) - 1e-6
 
 
