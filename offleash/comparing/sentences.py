@@ -36,7 +36,8 @@ def finding(comparison: Comparison) -> str:
 
 def details(comparison: Comparison) -> str:
     """Beside the headline: counts of another rule or target, which samples were tested, and what a sample is worth."""
-    parts = (_other_counts(comparison), _tested(comparison), _sample_value(comparison))
+    unseen = absence(comparison) if comparison.evidence.E == 0 else ""  # else below the tables
+    parts = (_other_counts(comparison), _tested(comparison), unseen, _sample_value(comparison))
     return " ".join(part for part in parts if part)
 
 
@@ -83,7 +84,8 @@ def evidence_lines(comparison: Comparison) -> list[str]:
         if total:
             by_successes = f"{by.weak} with one, {by.middle} with 2-4, {by.strong} with 5 or more"
             lines.append(f"The {counted(total, f'{what} problem')} by number of successes: {by_successes}.")
-    lines += [words for words in (listed_from_text(evidence), absence(comparison)) if words]
+    unseen = absence(comparison) if evidence.E else ""  # without any gain it stands beside the headline
+    lines += [words for words in (listed_from_text(evidence), unseen) if words]
     if (split := portfolio_sentence(comparison)) is not None:
         lines.append(split)
     if comparison.guessing.floor is None and comparison.guessing.reason:

@@ -385,7 +385,7 @@ def effective(weight_P: ArrayLike) -> Float:
 
 
 NORMAL_QUANTILE = 1.959963984540054  # of (1 + LEVEL)/2
-MANY_DEGREES = 30  # of freedom, from which the expansion is good to 1e-6
+MANY_DEGREES = 30  # of freedom, from which the expansion is good to 2e-6
 
 
 def _student_quantile(freedom_Q: Float) -> Float:

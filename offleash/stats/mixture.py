@@ -29,7 +29,12 @@ MIN_STEP = 1e-10
 
 @dataclass(frozen=True)
 class RateLikelihood:
-    """Counts of problems, equal ones grouped, with their chance at every rate of the grid."""
+    """Counts of problems, equal ones grouped, with their chance at every rate of the grid.
+
+    Example:
+        >>> RateLikelihood.of([4, 4, 4], [0, 0, 3]).weight_U
+        array([2., 1.])
+    """
 
     rate_J: Floats
     chance_UJ: Floats  # of each distinct count, relative to its largest over the grid
@@ -81,7 +86,12 @@ class RateLikelihood:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A distribution of success rates: `weight_J` of the problems have the rate `rate_J`."""
+    """A distribution of success rates: `weight_J` of the problems have the rate `rate_J`.
+
+    Example:
+        >>> Mixture(np.array([0.0, 0.5]), np.array([0.5, 0.5]), 0.0).pass_at_k(1)
+        array([0.25])
+    """
 
     rate_J: Floats
     weight_J: Floats

@@ -116,7 +116,12 @@ class GainsAtRate:
 
 @dataclass(frozen=True)
 class GainPower:
-    """What "no gains" is worth: how many problems could have been gained, and which gains would have been seen."""
+    """What "no gains" is worth: how many problems could have been gained, and which gains would have been seen.
+
+    Example:
+        >>> gain_power(np.full((4, 2), 64), np.array([[True, True]] * 3 + [[False, False]]), 4).candidates
+        1
+    """
 
     problems: int
     candidates: int  # problems that the run before did not reach: no others can be gained
@@ -157,7 +162,7 @@ def gain_power(
         >>> power.candidates, power.successes_needed, round(power.detectable_rate, 4)
         (30, 11, 0.0133)
         >>> [(round(bound.rate, 5), round(bound.chance_seen, 2), bound.at_most) for bound in power.at]
-        [(0.00073, 0.53, 3), (0.00292, 0.95, 0), (0.01169, 1.0, 0), (0.04677, 1.0, 0)]
+        [(0.00073, 0.53, 3), (0.00293, 0.95, 0), (0.0117, 1.0, 0), (0.04681, 1.0, 0)]
     """
     available_P2, reached_P2 = np.asarray(available_P2), np.asarray(reached_P2, dtype=bool)
     candidate_P = ~reached_P2[:, BEFORE]

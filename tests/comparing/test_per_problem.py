@@ -38,7 +38,7 @@ def tails(n0: int, c0: int, n1: int, c1: int) -> tuple[float, float]:
 
 
 def test_both_tests_equal_enumeration_with_unequal_numbers_of_samples() -> None:
-    """k = 4 of 4 samples before; after, 6 were drawn, so the rate is tested on more samples than the class."""
+    """k = 4, and 6 samples were drawn after: all of them are tested."""
     pairs = list(product(range(5), range(7)))
     before = frame([4] * len(pairs), [c for c, _ in pairs])
     after = frame([6] * len(pairs), [c for _, c in pairs])
@@ -48,12 +48,12 @@ def test_both_tests_equal_enumeration_with_unequal_numbers_of_samples() -> None:
     expected = [min(1.0, 2 * min(tails(4, c0, 6, c1))) for c0, c1 in pairs]
     assert rows["p"].to_list() == pytest.approx(expected)
     assert rows["q"].to_list() == pytest.approx(benjamini_hochberg(expected).tolist())
-    for row, (c0, c1) in zip(rows.iter_rows(named=True), tally.head_PR.tolist(), strict=True):
+    for row, (c0, c1) in zip(rows.iter_rows(named=True), tally.correct_PR.tolist(), strict=True):
         assert (
             row["class"]
             == {(True, True): "P", (False, True): "E", (True, False): "S", (False, False): "O"}[c0 > 0, c1 > 0]
         )
-        low, high = tails(4, c0, 4, c1)
+        low, high = tails(4, c0, 6, c1)
         wanted = {"S": low, "E": high}.get(row["class"])
         assert row["p_class"] == (None if wanted is None else pytest.approx(wanted))
 

@@ -41,7 +41,7 @@ def changed(one: Comparison, **cells: float) -> Comparison:
         ([5, 0], [0, 0], "rl no longer reaches the one problem that base reaches"),
         ([5, 9], [0, 9], "rl no longer reaches 1 of the 2 problems that base reaches"),
         ([5, 9], [7, 9], "rl reaches all 2 problems that base reaches"),
-        ([0, 0], [7, 0], "base reaches none of the 2 problems, and rl gained 1 of the 2 left to gain"),
+        ([0, 0], [7, 0], "base reaches none of the 2 problems, and rl gained 1 of the 2 that base does not reach"),
     ],
 )
 def test_one_problem_is_spoken_of_as_one(before: list[int], after: list[int], said: str, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_one_problem_is_spoken_of_as_one(before: list[int], after: list[int], sa
     ("cells", "said"),
     [
         ({"P": 30.2, "S": 4.5, "E": 0.036, "O": 2.0}, "no longer reaches 4.5 of the 34.7 problems that base reaches"),
-        ({"P": 30.2, "S": 4.5, "E": 0.036, "O": 2.0}, "and gained fewer than 0.1 of the 2.0 left to gain"),
+        ({"P": 30.2, "S": 4.5, "E": 0.036, "O": 2.0}, "and gained fewer than 0.1 of the 2.0 that base does not reach"),
         ({"P": 30.2, "S": 0.036, "E": 2.5}, "rl reaches all but fewer than 0.1 of the 30.2 problems that base reaches"),
         ({"P": 0.01, "S": 0.02, "E": 2.5}, "base reaches fewer than 0.1 of the 2.5 problems, and rl gained 2.5"),
     ],
@@ -65,15 +65,17 @@ def test_a_fraction_of_a_problem_is_never_said_to_be_zero(cells: dict[str, float
 
 def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None:
     assert finding(told(tmp_path, [0, 0], [0, 0], 8).comparison) == (
-        "Within 8 samples base reaches none of the 2 problems, and rl gained none of the 2 left to gain; too few "
-        "samples to tell more. pass@1 0% -> 0%."
+        "Within 8 samples base reaches none of the 2 problems, and rl gained none of the 2 that base does not reach; "
+        "there are too few samples to say more. pass@1 0% -> 0%. Of the 2 problems that base does not reach, none has a "
+        "success rate of 0.37 or more under rl (95% confidence); a single gain would be detected with 80% power at a "
+        "rate of 0.7 or more."
     )
     few = finding(told(tmp_path, [60] * 3, [60] * 2 + [0]).comparison)
-    assert "the rate fell on it, 95%; resampling alone: fewer than 0.1" in few
+    assert "the rate fell on it, with 95% confidence; resampling an unchanged model would lose fewer than 0.1" in few
     one = told(tmp_path, *spread(80, 64)).comparison
     null = one.evidence.null
     assert null is not None
-    assert f"resampling alone: about {null.expected_S:.1f}" in finding(one)
+    assert f"resampling an unchanged model would lose about {null.expected_S:.1f}" in finding(one)
 
 
 def test_guesses_are_counted_over_all_samples_in_words_and_figure_whatever_k_is(tmp_path: Path) -> None:

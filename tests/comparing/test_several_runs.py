@@ -135,7 +135,7 @@ def test_methods_have_neither_union_nor_trend_and_a_line_says_why(tmp_path: Path
     result = ol.compare(base, *runs, replicates=100)
     assert result.union is None
     assert result.to_dict()["runs_are"] == {"value": "methods", "guessed": True}
-    assert "taken as different methods (their names show neither steps nor seeds)" in " ".join(shown(result).split())
+    assert "treated as different methods (their names show neither steps nor seeds)" in " ".join(shown(result).split())
     chart = result.figure("checkpoints").chart.to_dict()
     assert '"line"' not in str(chart).replace("'", '"')
     steps = ol.compare(base, *runs, replicates=100, runs_are="checkpoints")

@@ -156,7 +156,7 @@ def test_the_net_ratio_is_never_called_what_is_kept(tmp_path: Path) -> None:
     text = offleash("compare", *files, "--at", "8", "--replicates", "200").out
     row = next(line for line in text.splitlines() if line.strip().startswith("net ratio"))
     assert float(row.split()[2]) > 0.9
-    assert "net, so rates that rose hide losses" in " ".join(text.split())
+    assert "a net measure, so rises can hide losses" in " ".join(text.split())
     assert "retest" not in text
 
 

@@ -211,7 +211,7 @@ def test_a_glob_that_the_shell_cut_up_is_noticed(tmp_path: Path) -> None:
     files = [write_log(tmp_path / f"s{seed}.jsonl", drawn(3, 4, seed)) for seed in range(4)]
     comparisons, together = compare_inputs([str(file) for file in files], question=question(replicates=200))
     assert len(comparisons) == 3
-    assert together is not None
+    assert together is None, "names such as s1 show neither steps nor seeds"
     assert any("quote the glob" in note.text for note in comparisons[0].notes)
     assert not any("quote the glob" in note.text for note in compare_inputs([*map(str, files[:2])])[0][0].notes)
 
