@@ -66,8 +66,8 @@ def test_a_fraction_of_a_problem_is_never_said_to_be_zero(cells: dict[str, float
 def test_chance_is_told_only_where_something_was_reached(tmp_path: Path) -> None:
     assert finding(told(tmp_path, [0, 0], [0, 0], 8).comparison) == (
         "Within 8 samples base reaches none of the 2 problems, and rl gained none of the 2 that base does not reach; "
-        "there are too few samples to say more. pass@1 0% -> 0%. Of the 2 problems that base does not reach, none has a "
-        "success rate of 0.37 or more under rl (95% confidence); a single gain would be detected with 80% power at a "
+        "there are too few samples to say more. pass@1 0% -> 0%. Of the 2 problems that base does not reach, none has "
+        "a success rate of 0.37 or more under rl (95% confidence); a single gain would be detected with 80% power at a "
         "rate of 0.7 or more."
     )
     few = finding(told(tmp_path, [60] * 3, [60] * 2 + [0]).comparison)

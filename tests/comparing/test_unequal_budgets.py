@@ -40,7 +40,7 @@ def test_tests_use_all_samples_and_say_so(pair: tuple[str, str]) -> None:
     assert result.change.k == 64
     assert abs(evidence.S - result.change.S) > 0.1
     assert evidence.basis == "all samples (n = 256 before, 64 after)"
-    assert f"in which {evidence.S} are lost and {evidence.E} gained" in result.finding
+    assert f"which give {evidence.S} lost and {evidence.E} gained" in result.finding
     assert "256 per problem from base, 64 per problem from rl" in result.finding
     classes = detail(result.comparison).class_P  # of the page's table, too
     assert int((classes == "S").sum()) == evidence.S
