@@ -290,9 +290,10 @@ def twice(problem: Problem, k: int) -> float:
 
 
 def effective(weight: Sequence[float]) -> float:
-    """How many problems decide a sum, by how much they weigh (Kish): (sum of w)^2 / sum of w^2."""
-    squares = math.fsum(w * w for w in weight)
-    return math.fsum(weight) ** 2 / squares if squares > 0 else 0.0
+    """How many problems decide a weighted sum (Satterthwaite 1946): its variance has components in proportion to w^2,
+    as well known as that of (sum of w^2)^2 / sum of w^4 problems of equal weight."""
+    fourth = math.fsum(w**4 for w in weight)
+    return math.fsum(w**2 for w in weight) ** 2 / fourth if fourth > 0 else 0.0
 
 
 def redraw(problems: Sequence[Problem], k: int) -> Table:

@@ -25,7 +25,7 @@ def compared(case: Study, rule: str, tau: str | None, folder: Path) -> tuple[Dis
     return Disagreements(document), chance.above(Fraction(tau)) if tau else chance.confident(case.k)
 
 
-@pytest.mark.parametrize("number", seeds(60, 2))
+@pytest.mark.parametrize("number", seeds(50, 2))
 @pytest.mark.parametrize(("rule", "tau"), RULES)
 def test_table_and_redraw_of_a_rule_agree_where_k_is_all_that_was_drawn(
     rule: str, tau: str | None, number: int, tmp_path: Path
