@@ -116,9 +116,14 @@ def test_crossing_equivalent_budget_portfolio_and_forecast_agree(seed: int) -> N
             check.number(f"portfolio/curve/{split}", value)
         check.number("portfolio.all_before", estimates.portfolio(problems, k, 0))
         check.number("portfolio.all_after", estimates.portfolio(problems, 0, k))
-        best = str(check.theirs("portfolio.before_samples"))
-        check.number(f"portfolio/curve/{best}", max(curve.values()), 1e-12)
-        check.same("portfolio.after_samples", k - int(best))
+        best = check.theirs("portfolio.before_samples")
+        if best is None:  # no split reaches more than either run alone; with such a curve there may also be a split
+            check.same("portfolio.after_samples", None)
+            for split in (0, k):
+                check.number(f"portfolio/curve/{split}", max(curve.values()), 1e-12)
+        else:
+            check.number(f"portfolio/curve/{best}", max(curve.values()), 1e-12)
+            check.same("portfolio.after_samples", k - best)
     for run in ("before", "after"):
         newly = estimates.good_toulmin([record.c for record in records(problems, run)])
         check.number(f"forecast.{run}.newly_reached_at_2n", newly)
