@@ -1,7 +1,7 @@
 """What chance alone gives: the exchange null, bounds on losses, lists, retest, confirmation, guessing; binomial bounds.
 
-Counts are whole numbers here: (n, c) of the samples that are tested, for each run. A gain is a loss with the runs
-swapped, so only losses are written down.
+Counts are whole numbers here: (n, c) of all samples of a problem, for each run; the two n may differ. A gain is a loss
+with the runs swapped, so only losses are written down.
 """
 
 import math
@@ -11,10 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from tests.reference.estimates import chances, exactly, miss, table
+from tests.reference.estimates import Table, chances, exactly, miss, table
 from tests.reference.studies import Problem
 
 LEVEL = 0.05
+BOUND = Fraction(1, 80)
+"""Level of each of four bounds, by count and by problem, on losses and on gains: together 5%."""
+FEWEST_REACHED_TWICE = 8
+"""Effective problems, below which the net ratio has no interval."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ def seen(n: int, c: int) -> int:
 
 
 def above(tau: Fraction) -> State:
-    """Reached means a rate above tau."""
-    return lambda n, c: int(Fraction(c, n) > tau)
+    """Reached means a rate of at least tau, and above 0."""
+    return lambda n, c: int(c > 0 and Fraction(c, n) >= tau)
 
 
 def confident(k: int) -> State:
@@ -142,6 +146,23 @@ def holm(p: Sequence[Fraction], level: Fraction) -> int:
     return len(p)
 
 
+def adjusted(p: Sequence[Fraction]) -> list[Fraction]:
+    """Benjamini-Hochberg q of every hypothesis: the smallest false discovery rate at which it is rejected."""
+    q, least = [Fraction(1)] * len(p), Fraction(1)
+    for rank, place in reversed(list(enumerate(sorted(range(len(p)), key=lambda i: p[i]), start=1))):
+        least = min(least, p[place] * len(p) / rank)
+        q[place] = least
+    return q
+
+
+def two_sided_p(pair: Pair) -> Fraction:
+    """Did the rate change? Twice the smaller tail of the hypergeometric law, at most 1."""
+    law = hypergeometric_law(pair)
+    above = sum((p for x, p in law if x >= pair.c_before), start=Fraction(0))
+    below = sum((p for x, p in law if x <= pair.c_before), start=Fraction(0))
+    return min(Fraction(1), 2 * min(above, below))
+
+
 def benjamini_hochberg(p: dict[str, Fraction], level: Fraction = Fraction(1, 20)) -> dict[str, Fraction]:
     """The hypotheses rejected at this false discovery rate, smallest p first."""
     ranked = sorted(p.items(), key=lambda item: item[1])
@@ -149,12 +170,12 @@ def benjamini_hochberg(p: dict[str, Fraction], level: Fraction = Fraction(1, 20)
     return dict(ranked[:last])
 
 
-def losses_at_least(pairs: Sequence[Pair], level: Fraction = Fraction(1, 40)) -> int:
+def losses_at_least(pairs: Sequence[Pair], level: Fraction = BOUND) -> int:
     """The larger of two lower bounds: by the number of losses, and by problem; each at `level`."""
     return max(losses_by_count(pairs, level), holm([loss_p(pair) for pair in pairs], level))
 
 
-def losses_by_count(pairs: Sequence[Pair], level: Fraction = Fraction(1, 40)) -> int:
+def losses_by_count(pairs: Sequence[Pair], level: Fraction = BOUND) -> int:
     """The least m so that exchange explains the losses when the m most significant are left out."""
     lost = sorted((pair for pair in pairs if pair.lost), key=lost_by_exchange)
     rest = [pair for pair in pairs if not pair.lost]
@@ -209,19 +230,36 @@ def confirmation(pairs: Sequence[Pair]) -> Confirmation:
     return Confirmation(confirmed, math.fsum(chance))
 
 
-def smallest_significant_loss(n_before: int, n_after: int, problems: int) -> int | None:
-    """Successes against none from which the loss of one problem is significant, Bonferroni over the problems."""
+def fewest_successes(n_before: int, n_after: int, level: Fraction) -> int | None:
+    """Successes against none from which the p of a loss is at most `level`."""
     for c in range(1, n_before + 1):
-        if lost_by_exchange(Pair("", n_before, c, n_after, 0)) * problems <= Fraction(1, 20):
+        if lost_by_exchange(Pair("", n_before, c, n_after, 0)) <= level:
             return c
     return None
+
+
+def successes_needed(n_before: int, n_after: int, problems: int) -> int | None:
+    """Successes against none whose loss is significant whatever the other problems show: Bonferroni over problems."""
+    return fewest_successes(n_before, n_after, Fraction(1, 20 * problems))
+
+
+def gains_at_most(gained: int, n_of_candidates: Sequence[int], rate: float) -> int:
+    """The largest m for which m candidates of this rate would show `gained` or fewer in more than 5% of draws.
+
+    It may be any m of them: those with the fewest samples, each seen with chance 1 - (1-rate)^n, show the fewest.
+    """
+    seen_P = [1 - (1 - rate) ** n for n in sorted(n_of_candidates)]
+    m = gained
+    while m < len(seen_P) and math.fsum(poisson_binomial(seen_P[: m + 1])[: gained + 1]) > LEVEL:
+        m += 1
+    return m
 
 
 @dataclass(frozen=True)
 class Retest:
     """The table at k beside what two draws of k samples of the run before would show."""
 
-    SRR: float | None
+    net_ratio: float | None
     gain: float
     observed_SRR: float | None
     redraw_SRR: float | None
@@ -238,12 +276,59 @@ def retest(problems: Sequence[Problem], k: int) -> Retest:
     kept = math.fsum(twice)
     reached = math.fsum(a)
     return Retest(
-        SRR=now.P / kept if kept > 0 else None,
+        net_ratio=now.P / kept if kept > 0 else None,
         gain=now.E - math.fsum(once),
         observed_SRR=now.SRR,
         redraw_SRR=kept / reached if reached > 0 else None,
         redraw=math.fsum(once),
     )
+
+
+def twice(problem: Problem, k: int) -> float:
+    """2 a_k - a_2k: chance that two disjoint draws of k samples of the run before both reach the problem."""
+    return float(1 - 2 * exactly(problem.before, k) + exactly(problem.before, 2 * k))
+
+
+def effective(weight: Sequence[float]) -> float:
+    """How many problems decide a weighted sum (Satterthwaite 1946): its variance has components in proportion to w^2,
+    as well known as that of (sum of w^2)^2 / sum of w^4 problems of equal weight."""
+    fourth = math.fsum(w**4 for w in weight)
+    return math.fsum(w**2 for w in weight) ** 2 / fourth if fourth > 0 else 0.0
+
+
+def redraw(problems: Sequence[Problem], k: int) -> Table:
+    """The table of two disjoint draws of k from the samples of both runs: what one model drawn twice would show.
+
+    A draw of k misses with chance m_k = C(N-C, k)/C(N, k), both draws together, being a draw of 2k, with m_2k.
+    """
+    cells = [(miss(n, c, k), miss(n, c, 2 * k)) for n, c in map(pooled, problems)]
+    exchanged = math.fsum(float(once - both) for once, both in cells)
+    P = math.fsum(float(1 - 2 * once + both) for once, both in cells)
+    return Table(P, exchanged, exchanged, math.fsum(float(both) for _, both in cells))
+
+
+def pooled(problem: Problem) -> tuple[int, int]:
+    """Samples and successes of both runs."""
+    return problem.before.n + problem.after.n, problem.before.c + problem.after.c
+
+
+def redraw_by(problems: Sequence[Problem], k: int, state: State) -> Table:
+    """The same by any rule: x and y successes in the two draws have C(k, x) C(k, y) C(N-2k, C-x-y) of C(N, C) ways."""
+    ways = {at: [math.comb(k, x) if state(k, x) == at else 0 for x in range(k + 1)] for at in (1, 0)}
+    # ways to have s successes in the two draws together, each draw in the state that the cell says
+    drawn = {
+        cell: [
+            sum(ways[cell[0]][x] * ways[cell[1]][s - x] for x in range(max(0, s - k), min(s, k) + 1))
+            for s in range(2 * k + 1)
+        ]
+        for cell in ((1, 1), (0, 1), (0, 0))
+    }
+    total = dict.fromkeys(drawn, 0.0)
+    for n, c in map(pooled, problems):
+        for cell, ways_S in drawn.items():
+            kept = sum(w * math.comb(n - 2 * k, c - s) for s, w in enumerate(ways_S[: c + 1]) if w)
+            total[cell] += float(Fraction(kept, math.comb(n, c)))
+    return Table(total[1, 1], total[0, 1], total[0, 1], total[0, 0])
 
 
 def at_the_floor(n: int, c: int, floor: float) -> bool:

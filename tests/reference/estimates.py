@@ -216,3 +216,13 @@ def tipping_rate(reached: float, neither: float, k: int) -> float | None:
     if reached <= 0 or neither <= 0:
         return None
     return -math.expm1(math.log(neither / (reached + neither)) / k)
+
+
+def shared_tipping_rate(now: Table, k: int) -> float | None:
+    """Rate phi that, in both runs, would give E + S: M = E + S + O problems that no run can solve show in a run with
+    chance q = 1 - (1-phi)^k, and in one run alone with 2q(1-q), which is at most a half."""
+    M, changed = now.E + now.S + now.O, now.E + now.S
+    if changed <= 0 or 2 * changed > M:
+        return None
+    q = changed / M / (1 + math.sqrt(1 - 2 * changed / M))
+    return -math.expm1(math.log1p(-q) / k)

@@ -14,7 +14,6 @@ from tests.reference import answers, chance, estimates
 from tests.reference.agreement import Disagreements
 from tests.reference.answers import Answered
 from tests.reference.compared import seeds
-from tests.reference.pending import CORRECT_ENTROPY_AT_EQUAL_N
 from tests.reference.studies import Problem, Record
 
 MOST_VOTES = 32
@@ -80,10 +79,16 @@ def check_run(check: Disagreements, run: str, problems: Sequence[Answered], both
     for name, value in values.items():
         check.number(f"diversity.{run}.{name}", estimates.mean(value), max(1e-9, simulated(check, run, name)))
     check.number(f"diversity.{run}.unread_rate", sum(unread) / sum(len(given) for given in drawn))
-    if not CORRECT_ENTROPY_AT_EQUAL_N:
-        right = [[a for a in given if a in p.right] for p, given in zip(problems, drawn, strict=True)]
-        of_right = [answers.entropy(list(answers.readable(given).values())) for given in right if given]
-        check.number(f"diversity.{run}.entropy_correct", estimates.mean(of_right) if of_right else None)
+    right = {
+        side: [answers.readable([a for a in getattr(p, side) if a in p.right]) for p in problems]
+        for side in ("before", "after")
+    }
+    least = [min(a.total(), b.total()) for a, b in zip(right["before"], right["after"], strict=True)]
+    of_right = [
+        answers.rarefied_entropy(list(count.values()), m) for count, m in zip(right[run], least, strict=True) if m >= 2
+    ]
+    check.same("diversity.problems_correct", len(of_right))
+    check.number(f"diversity.{run}.entropy_correct", estimates.mean(of_right) if of_right else None)
 
 
 def simulated(check: Disagreements, run: str, name: str) -> float:
@@ -103,11 +108,14 @@ def test_support_per_answer_agrees(seed: int) -> None:
     check.same("support.O", None)
     for name in ("P", "E", "S", "SRR", "NDR", "SDS", "NSCR"):
         check.number(f"support.{name}", getattr(table, name))
+    again = chance.redraw(targets, k)
+    for name in ("P", "E", "S", "SRR", "NDR", "SDS", "NSCR"):
+        check.number(f"support.redraw.{name}", getattr(again, name))
     half = min(k, min((target.before.n for target in targets), default=0) // 2)
     if half:
         check.same("chance.retest.k", half)
         retest = chance.retest(targets, half)
-        for name in ("SRR", "gain", "observed_SRR", "redraw_SRR"):
+        for name in ("net_ratio", "gain", "observed_SRR", "redraw_SRR"):
             check.number(f"chance.retest.{name}", getattr(retest, name))
     assert check.lines == []
 

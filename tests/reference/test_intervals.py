@@ -14,9 +14,8 @@ import pytest
 
 import offleash as ol
 from tests.reference import chance, estimates
-from tests.reference.agreement import Disagreements
+from tests.reference.agreement import GRID, Disagreements
 from tests.reference.compared import REPLICATES, STUDIES, document, seeds
-from tests.reference.pending import GRID
 from tests.reference.resampling import (
     FEWEST,
     Ends,
@@ -218,17 +217,23 @@ def crossing_ends(lead_BK: np.ndarray, sign: int) -> tuple[float, float]:
 
 
 def check_retest(case: Study, check: Disagreements, resampled: Replicates) -> None:
-    """Pseudo-problems (kept, kept twice) of (0, 1), (1, 1) and (1/2, 0) for SRR; +1, -1, 0, 0 for the gain."""
+    """Pseudo-problems (kept, kept twice) of (0, 1), (1, 1) and (1/2, 0) for the ratio; +1, -1, 0, 0 for the gain,
+    whose interval ends at -N/4 and N; no interval of the ratio where fewer than 8 problems decide it."""
     k = min(case.k, min(problem.before.n for problem in case.problems) // 2)
-    if not k or (retest := chance.retest(case.problems, k)).SRR is None:
+    if not k or (retest := chance.retest(case.problems, k)).net_ratio is None:
         return
     a, b = resampled.chances(k)
     again = np.array([1 - estimates.missed(problem.before)[2 * k] for problem in case.problems])
     first, second, third, _ = resampled.corner_B4.T
     kept_B = resampled.total(a * b) + second + third / 2
     twice_B = resampled.total(2 * a - again) + first + second
-    check.within("chance.retest.interval.SRR", allowed(kept_B / twice_B, retest.SRR, REPLICATES))
-    gain_B = resampled.total((1 - a) * b - (again - a)) + first - second
+    if chance.effective([chance.twice(problem, k) for problem in case.problems]) < chance.FEWEST_REACHED_TWICE:
+        check.same("chance.retest.interval.net_ratio", [None, None])
+    else:
+        ends = allowed(kept_B / twice_B, retest.net_ratio, REPLICATES)
+        check.within("chance.retest.interval.net_ratio", ends)
+    N = len(case.problems)
+    gain_B = np.clip(resampled.total((1 - a) * b - (again - a)) + first - second, -N / 4, N)
     check.within("chance.retest.interval.gain", allowed(gain_B, retest.gain, REPLICATES))
 
 

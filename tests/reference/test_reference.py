@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from offleash.stats.pass_at_k import g_pass_at_k, mg_pass_at_k, pass_at_k, pass_
 from tests.reference import answers, chance, estimates
 from tests.reference.agreement import Disagreements
 from tests.reference.compared import document
-from tests.reference.studies import study
+from tests.reference.studies import Problem, Record, study
 
 HERE = Path(__file__).parent
-OWN = ("agreement", "answers", "chance", "estimates", "pending", "resampling", "studies")
+OWN = ("agreement", "answers", "chance", "estimates", "resampling", "studies")
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -39,7 +40,7 @@ def test_values_that_are_in_print() -> None:
     """Arithmetic that was published or computed elsewhere: chances of c successes against none, epsilon, the table."""
     by_chance = [float(chance.lost_by_exchange(chance.Pair("", 256, c, 256, 0))) for c in range(1, 6)]
     assert [round(p, 4) for p in by_chance] == [0.5, 0.2495, 0.1243, 0.0618, 0.0306]
-    assert [chance.smallest_significant_loss(10_000, 10_000, N) for N in (30, 100, 500)] == [10, 11, 14]
+    assert [chance.successes_needed(10_000, 10_000, N) for N in (30, 100, 500)] == [10, 11, 14]
     assert chance.mcnemar(100, 100) == 1.0
     assert [chance.confident(1024)(1024, c) for c in range(10)] == [0, -1, -1, -1, -1, -1, -1, 1, 1, 1]
 
@@ -81,6 +82,33 @@ def test_exchange_null_is_that_of_all_permutations() -> None:
     assert null.p == pytest.approx(float(1 - (1 - lost[0]) * (1 - lost[1])), rel=1e-14)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_redraw_is_that_of_all_ways_to_take_two_draws(k: int) -> None:
+    """Both runs in one pool, two disjoint draws of k: by a rule, and by `seen` in closed form."""
+    problem = Problem("a", "", None, Record((True, False, False)), Record((False, True, True, False)))
+    pool = [*problem.before.outcomes, *problem.after.outcomes]
+    half = chance.above(Fraction(1, 2))
+    for state, table in (
+        (chance.seen, chance.redraw([problem], k)),
+        (chance.seen, chance.redraw_by([problem], k, chance.seen)),
+        (half, chance.redraw_by([problem], k, half)),
+    ):
+        cells: Counter[tuple[int, int]] = Counter()
+        for order in itertools.permutations(pool, 2 * k):
+            cells[state(k, sum(order[:k])), state(k, sum(order[k:]))] += 1
+        expected = [cells[cell] / cells.total() for cell in ((1, 1), (0, 1), (1, 0), (0, 0))]
+        cells_of = [table.P, table.E, table.S, table.O]
+        assert cells_of == pytest.approx(expected, abs=1e-14)
+
+
+def test_level_of_the_bounds_is_a_quarter_of_five_percent() -> None:
+    """7 successes of 64 against none have p = .0063: within 1.25%, at 1.25% of two problems with Holm no more."""
+    lost, same = chance.Pair("a", 64, 7, 64, 0), chance.Pair("b", 64, 64, 64, 64)
+    assert Fraction(1, 160) < chance.loss_p(lost) < Fraction(1, 80)
+    assert chance.losses_at_least([lost]) == 1
+    assert chance.holm([chance.loss_p(lost), chance.loss_p(same)], chance.BOUND) == 0
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_tests_are_those_of_scipy(seed: int) -> None:
     rng = np.random.default_rng([24, seed])
@@ -102,6 +130,7 @@ def test_tests_are_those_of_scipy(seed: int) -> None:
     p = {str(place): Fraction(int(x), 1000) for place, x in enumerate(rng.integers(1, 200, 12))}
     adjusted = stats.false_discovery_control([float(x) for x in p.values()])
     assert set(chance.benjamini_hochberg(p)) == {str(place) for place in np.nonzero(adjusted <= 0.05 + 1e-12)[0]}
+    assert [float(q) for q in chance.adjusted(list(p.values()))] == pytest.approx(list(adjusted), rel=1e-12)
 
 
 def test_majority_and_rarefied_answers_are_those_of_enumeration() -> None:

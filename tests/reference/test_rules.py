@@ -11,28 +11,67 @@ import offleash as ol
 from tests.reference import chance, estimates
 from tests.reference.agreement import Disagreements
 from tests.reference.compared import seeds
-from tests.reference.pending import RULES_ARE_THINNED, TESTS_USE_ALL_COUNTS
 from tests.reference.studies import Problem, Study, study
 
 CELLS = {"P": (1, 1), "E": (0, 1), "S": (1, 0), "O": (0, 0)}
 
 
-@pytest.mark.parametrize("number", seeds(90, 2))
-@pytest.mark.parametrize(("rule", "tau"), [("above", "0.1"), ("above", "0.5"), ("confident", None)])
-def test_table_and_null_of_a_rule_agree(rule: str, tau: str | None, number: int, tmp_path: Path) -> None:
-    case = first_studies(number, is_determined)
-    check = Disagreements(ol.compare(*case.write(tmp_path), rule=rule, tau=float(tau or 0), replicates=100).to_dict())
-    state = chance.above(Fraction(tau)) if tau else chance.confident(case.k)
-    whole = [problem.first(case.k) for problem in case.problems]
-    if RULES_ARE_THINNED:
-        check_thinned(check, case.problems, case.k, state)
-    else:
-        placed = [(state(p.before.n, p.before.c), state(p.after.n, p.after.c)) for p in whole]
-        for name, cell in CELLS.items():
-            check.number(f"support.{name}", placed.count(cell))
-        check.number("support.undetermined", sum(-1 in cell for cell in placed))
-    tested = case.problems if TESTS_USE_ALL_COUNTS else whole
-    pairs = [chance.Pair(p.name, p.before.n, p.before.c, p.after.n, p.after.c) for p in tested]
+RULES = [("above", "0.1"), ("above", "0.5"), ("confident", None)]
+
+
+def compared(case: Study, rule: str, tau: str | None, folder: Path) -> tuple[Disagreements, chance.State]:
+    """What `ol.compare` says by a rule, and the rule."""
+    document = ol.compare(*case.write(folder), rule=rule, tau=float(tau or 0), replicates=100).to_dict()
+    return Disagreements(document), chance.above(Fraction(tau)) if tau else chance.confident(case.k)
+
+
+@pytest.mark.parametrize("number", seeds(50, 2))
+@pytest.mark.parametrize(("rule", "tau"), RULES)
+def test_table_and_redraw_of_a_rule_agree_where_k_is_all_that_was_drawn(
+    rule: str, tau: str | None, number: int, tmp_path: Path
+) -> None:
+    case = first_studies(number, lambda case: not case.thinned)
+    check, state = compared(case, rule, tau, tmp_path)
+    check_thinned(check, case.problems, case.k, state)
+    check_redraw(check, chance.redraw_by(case.problems, case.k, state))
+    assert check.lines == []
+
+
+# The documents promise the mean over all ways to take k of the samples for every rule, and for its redraw value two
+# draws from the samples of both runs; with k < n the package takes k samples of each problem, and pools those.
+TAKES_K = pytest.mark.xfail(strict=True, reason="with k < n these rules are applied to k samples, the others left out")
+THINNED = [1, 9]
+"""Studies with 1 and 75 samples per problem, as counts, and with 40 and 126, as a log."""
+
+
+@TAKES_K
+@pytest.mark.parametrize("seed", THINNED)
+@pytest.mark.parametrize(("rule", "tau"), RULES[1:2])
+def test_table_of_a_rule_is_the_mean_over_all_ways_to_take_k(
+    rule: str, tau: str | None, seed: int, tmp_path: Path
+) -> None:
+    case = study(seed)
+    check, state = compared(case, rule, tau, tmp_path)
+    check_thinned(check, case.problems, case.k, state)
+    assert check.lines == []
+
+
+@TAKES_K
+@pytest.mark.parametrize("seed", THINNED)
+@pytest.mark.parametrize(("rule", "tau"), RULES[1:2])
+def test_redraw_of_a_rule_pools_all_samples(rule: str, tau: str | None, seed: int, tmp_path: Path) -> None:
+    case = study(seed)
+    check, state = compared(case, rule, tau, tmp_path)
+    check_redraw(check, chance.redraw_by(case.problems, case.k, state))
+    assert check.lines == []
+
+
+@pytest.mark.parametrize("number", seeds(90, 3))
+@pytest.mark.parametrize(("rule", "tau"), RULES)
+def test_null_of_a_rule_agrees(rule: str, tau: str | None, number: int, tmp_path: Path) -> None:
+    case = study(number)
+    check, state = compared(case, rule, tau, tmp_path)
+    pairs = [chance.Pair(p.name, p.before.n, p.before.c, p.after.n, p.after.c) for p in case.problems]
     for name, side in (("S", pairs), ("E", [pair.swapped() for pair in pairs])):
         null = chance.exchange_null(side, state)
         if null.expected == 0 and check.theirs(f"chance.expected_{name}") is None:
@@ -42,6 +81,12 @@ def test_table_and_null_of_a_rule_agree(rule: str, tau: str | None, number: int,
         check.probability(f"chance.p_{name}", null.p)
         check.probability(f"chance.mid_p_{name}", null.mid_p)
     assert check.lines == []
+
+
+def check_redraw(check: Disagreements, again: estimates.Table) -> None:
+    """What an unchanged model would show, beside the table."""
+    for name in ("P", "E", "S", "SRR", "NDR", "SDS", "NSCR"):
+        check.number(f"support.redraw.{name}", getattr(again, name))
 
 
 def check_thinned(check: Disagreements, problems: Sequence[Problem], k: int, state: chance.State) -> None:
@@ -63,11 +108,6 @@ def chances_of_states(n: int, c: int, k: int, state: chance.State) -> dict[int, 
         exactly = estimates.at_least(n, c, k, hits) - estimates.at_least(n, c, k, hits + 1)
         chances[state(k, hits)] += exactly
     return chances
-
-
-def is_determined(case: Study) -> bool:
-    """The table of these rules does not depend on --seed, as it does where k samples are taken at random."""
-    return RULES_ARE_THINNED or case.form == "log" or not case.thinned
 
 
 def first_studies(number: int, wanted: Callable[[Study], bool]) -> Study:
@@ -110,7 +150,7 @@ def test_a_smaller_budget_thins_all_problems(number: int, tmp_path: Path) -> Non
     half = min(at, min(problem.before.n for problem in case.problems) // 2)
     retest = chance.retest(case.problems, half)
     check.same("chance.retest.k", half)
-    check.number("chance.retest.SRR", retest.SRR)
+    check.number("chance.retest.net_ratio", retest.net_ratio)
     check.number("chance.retest.gain", retest.gain)
     for split in check.theirs("portfolio.curve") or ():
         value = estimates.portfolio(case.problems, int(split), at - int(split))
