@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from hashlib import blake2b
@@ -251,7 +252,8 @@ def source_files(reference: str) -> list[Path]:
         target = unwrap(function) if callable(function) else function
         own.append(getsourcefile(getattr(target, "func", target)) or "")  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        own.append(getsourcefile(type(function)) or "" if hasattr(type(function), "__module__") else "")
+        with suppress(TypeError):  # a built-in class has no file: what is named is no function, which is said later
+            own.append(getsourcefile(type(function)) or "")
     first = [path for path in dict.fromkeys(Path(file).resolve() for file in own if file) if path.suffix == ".py"]
     folders = [path.parent for path in first]
     modules = (Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values()))

@@ -60,7 +60,7 @@ GLOSSARY: dict[str, str] = {
     "significant": "Unlikely under chance alone at the stated level: 95% confidence, or a false discovery rate (FDR) "
     "of 5% for lists of single problems (Benjamini-Hochberg over all problems).",
     "the rate fell on at least N": "Jointly with 95% confidence, on at least N of the lost problems the success rate "
-    "fell (of the gained ones it rose). It does not say which ones, nor that they are out of reach with more samples.",
+    "fell (of the gained ones it rose); which ones, and whether more samples would reach them, it does not say.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "
     "successes fall in one given run with probability about 2^-c.",
     "McNemar": "An exact test of the net change: how likely is so uneven a split of the E+S changed problems, if "

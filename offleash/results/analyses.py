@@ -31,7 +31,7 @@ class EntropyResult(Result):
     >>> run = ol.draw("test.jsonl", "hf:base", k=8, max_tokens=18, out="runs/base")
     >>> verified = ol.verify("runs/base")
     >>> ol.entropy("runs/base").to_dict()["schema"]
-    1
+    2
     """
 
     entropies: "Entropies"
@@ -57,7 +57,7 @@ class LikelihoodResult(Result):
     >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
     >>> verified = ol.verify("runs/base", "runs/rl")
     >>> ol.likelihood("runs/base", "runs/rl", first=4, at=4).to_dict()["schema"]
-    1
+    2
     """
 
     likelihood: "Likelihood"
@@ -83,7 +83,7 @@ class StrategiesResult(Result):
     >>> again = ol.draw("test.jsonl", "hf:base", k=8, seed=1, max_tokens=18, out="runs/rl")
     >>> verified = ol.verify("runs/base", "runs/rl")
     >>> ol.strategies("runs/base", "runs/rl", by="countdown").to_dict()["schema"]
-    1
+    2
     """
 
     strategies: "StrategyComparison"
@@ -106,7 +106,7 @@ class SweepResult(Result):
     >>> result = ol.sweep("examples/problems.jsonl", "scripted:examples/sums.json", temperature=1.0, k=4,
     ...                   out="runs/sweep")
     >>> result.ok, result.to_dict()["schema"]
-    (True, 1)
+    (True, 2)
     """
 
     sweep: "Sweep | None"  # None: under several prompts

@@ -7,11 +7,12 @@ the result.
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.results.result import Metric, Result, console_of, print_text, unknown_ending
+from offleash.results.result import WIDTH, Metric, Result, console_of, shown, truncated_repr, unknown_ending
 
 if TYPE_CHECKING:
     import altair as alt
@@ -47,6 +48,7 @@ class ComparisonResult(Result):
     base -> rl, per problem, rule seen, k=1024
     P 142  E 5  S 21  O 32
     SRR 0.871 [0.814, 0.915]  NDR 0.034 [0.013, 0.072]  SDS 0.065 [0.026, 0.133]  NSCR -0.095 [-0.155, -0.038]
+    unchanged model, drawn twice: SRR 0.960  NDR 0.040  SDS 0.077  NSCR 0.000
     >>> result.save("report.md").name
     'report.md'
     """
@@ -306,6 +308,12 @@ class ComparisonResult(Result):
             flips = self.flips or (inputs.flips(comparisons[-1:], progress) if can_flip(question) else ())
             self._figure_inputs["texts"] = subject(comparisons, union, flips)
         return self._figure_inputs["texts"]
+
+    def __repr__(self) -> str:
+        if not self.comparisons:
+            return super().__repr__()
+        text = "\n".join(wrap(str(self.headline), WIDTH))
+        return truncated_repr(f"{text}\n\n{shown(self)}")
 
     def _repr_html_(self) -> str | None:
         from offleash.reporting.notebook import notebook_html

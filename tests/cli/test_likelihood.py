@@ -83,7 +83,7 @@ def test_the_document_holds_all_of_it_and_no_number_that_json_lacks(runs: tuple[
     assert result.code == 0, result.err
     document = result.json
     assert set(document) == KEYS
-    assert (document["schema"], document["kind"], document["k"], document["first"]) == (1, "likelihood", 2, 8)
+    assert (document["schema"], document["kind"], document["k"], document["first"]) == (2, "likelihood", 2, 8)
     assert sum(document["classes"].values()) == pytest.approx(len(problems()))
     assert document["runs"]["after"]["decoding"]["max_tokens"] == 3
     assert document["traces"]["unknown_problems"] == [{"problem": "p00", "nearest": "p0"}]

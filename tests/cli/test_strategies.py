@@ -34,7 +34,7 @@ def test_the_document_has_every_number_with_its_interval(runs: tuple[Path, Path]
     result = offleash("strategies", *runs, "--by", "steps", "--json", "--at", "4", "--show", "1", "--jobs", "1")
     assert result.code == 0, result.err
     actual = result.json
-    assert (actual["schema"], actual["kind"], actual["k"], actual["problems"]) == (1, "ways", 4, 2)
+    assert (actual["schema"], actual["kind"], actual["k"], actual["problems"]) == (2, "ways", 4, 2)
     assert actual["by"]["identity"] == "steps@1"
     assert actual["coverage"]["after"] == {"correct": 20, "read": 19, "failed": 0, "new": 20, "trouble": ""}
     assert actual["redraw"]["redraw_SRR"] is not None

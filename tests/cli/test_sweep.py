@@ -42,7 +42,7 @@ def test_two_models_are_swept_and_what_is_told_is_described(world: Path, tmp_pat
     done = offleash(*asked, "--json")
     assert done.code == 0, done.err
     actual = done.json
-    assert (actual["schema"], actual["k"], actual["problems"]) == (1, 24, 9)
+    assert (actual["schema"], actual["k"], actual["problems"]) == (2, 24, 9)
     assert list(actual["models"]) == ["old", "new"]
     order = [("old", 0.7), ("new", 0.7), ("old", 1), ("new", 1)]
     assert [(point["model"], point["temperature"]) for point in actual["points"]] == order

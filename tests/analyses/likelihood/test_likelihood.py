@@ -254,7 +254,7 @@ def test_the_sums_of_an_external_trace_are_those_of_the_scorer(
 
 
 def test_perplexity_by_class_is_the_one_written_down_and_problems_weigh_alike(told: Likelihood) -> None:
-    cells = told.detail.class_P.tolist()
+    cells = told.detail.class_k_P.tolist()
     commonest = max(set(cells), key=cells.count)
     one, two = [place for place, cell in enumerate(cells) if cell == commonest][:2]
     rows = [("x", False, one, None, 10, -1.0, -2.0)] * 3 + [("x", False, two, True, 30, -2.0, -1.0)]
