@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError, unknown
 from offleash.progress import Progress, silent
-from offleash.results.result import WIDTH, Metric, Result, console_of, shown, truncated_repr, unknown_ending
+from offleash.results.result import WIDTH, Metric, Result, console_of, print_text, shown, truncated_repr, unknown_ending
 
 if TYPE_CHECKING:
     import altair as alt

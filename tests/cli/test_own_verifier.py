@@ -63,8 +63,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def drawn(name: str = "base", k: int = 8) -> Path:
     arguments = ("problems.jsonl", f"scripted:{name}.json", "-k", str(k), "-o", f"runs/{name}", "--no-verify")
     result = offleash("draw", *arguments)
-        "draw", "problems.jsonl", f"scripted:{name}.json", "-k", str(k), "-o", f"runs/{name}", "--no-verify"
-    )
     assert result.code == 0, result.err
     return Path(f"runs/{name}")
 
