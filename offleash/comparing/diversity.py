@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.diversity import chao1, distinct_rarefied, entropy_chao_wang_jost, entropy_plugin, unseen_mass
-from offleash.stats.entropy import Widened, entropy_at_equal_n, means
+from offleash.stats.entropy import Widening, entropy_at_equal_n, means
 from offleash.stats.intervals import REPLICATES, Interval
 from offleash.stats.pass_at_k import majority_at_k
 from offleash.stats.support_classes import AFTER
@@ -82,7 +82,7 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
         for r, run in enumerate(answers_R)
     )
     # the procedure of `offleash entropy`, over problems: one difference has one interval, wherever it is printed
-    whole = means(entropy_PR, np.full(len(tally), ""), Widened(float(np.log(2))), replicates, seed)
+    whole = means(entropy_PR, np.full(len(tally), ""), Widening(float(np.log(2))), replicates, seed)
     difference, interval = float(whole.difference_R[AFTER]), whole.difference_interval_R[AFTER]
     return Diversity(n, votes, int(known_P.sum()), int(both_correct_P.sum()), difference, interval, before, after)
 

@@ -307,12 +307,12 @@ def _portfolio(comparison: Comparison) -> Json:
         "all_after": split.all_rl,
         "gain": split.gain,
         "gain_interval": None if math.isnan(split.gain_low) else [split.gain_low, split.gain_high],
-        "reason": _no_gain_interval(split),
+        "reason": _why_no_gain_interval(split),
         "curve": _by_k(split.base_S, split.coverage_S),
     }
 
 
-def _no_gain_interval(split: Portfolio) -> str | None:
+def _why_no_gain_interval(split: Portfolio) -> str | None:
     """Why the gain of a split has no interval, or why there is no gain."""
     if math.isnan(split.gain):
         return "a split is chosen on one half of the problems and evaluated on the other, which needs two problems"

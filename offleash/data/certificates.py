@@ -88,9 +88,9 @@ class CertificateFolder:
             "origin": json.dumps(origin_document(origin)),
         }
         write_facts(self.path, name, problems, facts, Budget())
-        self.keep_problems(problems)
+        self.write_problems(problems)
 
-    def keep_problems(self, problems: pl.DataFrame) -> None:
+    def write_problems(self, problems: pl.DataFrame) -> None:
         """The problems as asked; again where a kill came between the first two files."""
         if read_facts(self.path).get("problem_set") == problem_set_hash(problems):
             write_atomically(self.path / PROBLEMS_FILE, problems)

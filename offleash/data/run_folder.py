@@ -82,7 +82,7 @@ class RunFolder:
     def begin(self, name: str, problems: pl.DataFrame, facts: dict[str, str], budget: Budget, origin: Origin) -> None:
         """Write what a draw starts with: run.json first, so that a kill at any moment leaves a run to go on with."""
         write_facts(self.path, name, problems, facts, budget, origin)
-        self.keep_problems(problems)
+        self.write_problems(problems)
 
     def clear(self) -> None:
         """Drop what a draw without samples has left: its failures, and notes and verdicts on shards that are gone."""
@@ -94,7 +94,7 @@ class RunFolder:
         """Note the shards that are gone as such: what they held is to be drawn again."""
         mark_missing_shards(self.path / "samples")
 
-    def keep_problems(self, problems: pl.DataFrame) -> None:
+    def write_problems(self, problems: pl.DataFrame) -> None:
         write_atomically(self.path / PROBLEMS_FILE, problems)
 
     def raise_budget(self, budget: Budget) -> None:
@@ -157,7 +157,7 @@ def create_run(
         if is_run(path):
             raise _not_empty(path)
         problems = as_problems(problems)
-        run.keep_problems(problems)
+        run.write_problems(problems)
         yield run
         write_facts(path, name, problems, facts, budget or Budget())  # last: a folder without run.json is no run
 

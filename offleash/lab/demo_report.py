@@ -63,9 +63,9 @@ def headline(done: DemoRuns) -> str:
     if all(parts.values()):
         return "This run shows the leash: pass@1 rose while the set of problems within reach shrank."
     missing = [name for name, present in parts.items() if not present]
-    shown_at_paper = all(leash_parts(done.paper).values())
-    paper_sentence = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if shown_at_paper else ""
-    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{paper_sentence}"
+    leash_at_paper_decoding = all(leash_parts(done.paper).values())
+    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if leash_at_paper_decoding else ""
+    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{at_paper}"
 
 
 def sentences(done: DemoRuns) -> list[str]:

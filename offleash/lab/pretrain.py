@@ -88,7 +88,7 @@ def base_of(world: str) -> Path:
     folder = SHIPPED_MODELS / world
     if not (folder / "config.json").is_file():
         raise OffleashError(
-            f"The package has no base model of {world}. Train one: offleash lab pretrain {world} -o DIR."
+            f"offleash ships no base model for {world}. Train one: offleash lab pretrain {world} -o DIR."
         )
     return folder
 

@@ -87,9 +87,9 @@ def expander_of(sampler: Sampler) -> Expander:
 
     assert isinstance(sampler, HuggingFace)
     if sampler.network is None:
-        reason = f"it runs through transformers' generate ({sampler.generate_reason})"
+        reason = f"it runs through transformers' generate ({sampler.fallback_reason})"
         step = (
-            "Leave out --set engine=generate" if sampler.generate_reason == "as requested" else "Draw samples instead"
+            "Leave out --set engine=generate" if sampler.fallback_reason == "as requested" else "Draw samples instead"
         )
         raise OffleashError(f"hf:{sampler.about.model} cannot be expanded: {reason}. {step}.")
     return _SharedPrefixExpander(sampler.loaded, sampler.network, sampler.prompt_encoder, sampler.limits)

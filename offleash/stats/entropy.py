@@ -34,7 +34,7 @@ FORK_SHARE = 0.2  # share of tokens called forks: arXiv:2506.01939
 
 
 @dataclass(frozen=True)
-class Widened:
+class Widening:
     """Pseudo-problems that widen the intervals of a measure, lest runs that look the same get one of no width.
 
     Of a `share` they lie at 0 and 1, a difference of shares then at -1, 0 and 1: as in the intervals of pass@k.
@@ -120,7 +120,7 @@ def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
 
 
 def means(
-    value_PR: Float, benchmark_P: Text, widened: Widened | None = None, replicates: int = REPLICATES, seed: int = 0
+    value_PR: Float, benchmark_P: Text, widened: Widening | None = None, replicates: int = REPLICATES, seed: int = 0
 ) -> Means:
     """Means of benchmarks of every run and their differences from the first run, on the problems all of them know.
 
@@ -152,7 +152,7 @@ def means(
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
     estimate, ends = np.full(2 * runs, np.nan), [NO_INTERVAL] * (2 * runs)
     if usable.size:
-        benchmark_weight_P, widening = _benchmark_weights(benchmark), widened or Widened()
+        benchmark_weight_P, widening = _benchmark_weights(benchmark), widened or Widening()
         estimate[usable] = (both[:, usable] * benchmark_weight_P[:, None]).mean(axis=0)
         intervals = _intervals(
             both[:, usable], estimate[usable], usable < runs, benchmark, widening, (replicates, seed)
@@ -292,7 +292,7 @@ def _intervals(
     estimate_Q: Float,
     single_run_Q: NDArray[np.bool_],
     benchmark_P: Text,
-    widening: Widened,
+    widening: Widening,
     drawn: tuple[int, int],
 ) -> Sequence[Interval]:
     """Of means of one run (`single_run_Q`) and of differences; `drawn`: replicates and their seed."""
@@ -318,7 +318,7 @@ def _benchmark_weights(benchmark_P: Text) -> Float:
 
 
 def _widened(
-    above_BSQ: Float, size_BS: Float, single_run_Q: NDArray[np.bool_], widening: Widened, problems: float, seed: int
+    above_BSQ: Float, size_BS: Float, single_run_Q: NDArray[np.bool_], widening: Widening, problems: float, seed: int
 ) -> Float:
     """Means of benchmarks in the replicates with the pseudo-problems; `single_run_Q`: of one run, not differences.
 

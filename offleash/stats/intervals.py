@@ -436,8 +436,8 @@ def student(
     factor_Q = t_factor_Q / NORMAL_QUANTILE
     known_BQ = np.isfinite(value_BQ)
     count_Q = np.maximum(known_BQ.sum(axis=0), 1)
-    middle_Q = np.where(known_BQ, value_BQ, 0.0).sum(axis=0) / count_Q
-    square_BQ = np.where(known_BQ, value_BQ - middle_Q, 0.0) ** 2
+    mean_Q = np.where(known_BQ, value_BQ, 0.0).sum(axis=0) / count_Q
+    square_BQ = np.where(known_BQ, value_BQ - mean_Q, 0.0) ** 2
     least_Q = t_factor_Q * np.sqrt(square_BQ.sum(axis=0) / count_Q)
     return [
         Interval(

@@ -102,7 +102,7 @@ def test_files_that_are_replaced_replace_the_link(run: Path, tmp_path: Path, nam
     (run / name).symlink_to(target)
     content = target.read_bytes()
     with append_to_run(run) as opened:
-        opened.keep_problems(pl.read_parquet(run / "problems.parquet").with_columns(benchmark=pl.lit("new")))
+        opened.write_problems(pl.read_parquet(run / "problems.parquet").with_columns(benchmark=pl.lit("new")))
         opened.raise_budget(Budget(7))
         opened.write_verifier_metadata("string@1", "{}")
     assert target.read_bytes() == content

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offleash.stats.entropy import (
     Direction,
-    Widened,
+    Widening,
     entropy_at_equal_n,
     fork_height,
     mean_of_benchmarks,
@@ -109,15 +109,15 @@ def test_paired_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 def test_runs_that_look_the_same_get_an_interval_with_a_width_only_where_that_may_be_luck() -> None:
     same_PR, first = np.zeros((10, 2)), np.array(["a"] * 10)
-    for widened in (Widened(share=True), Widened(0.7)):
+    for widened in (Widening(share=True), Widening(0.7)):
         ends = means(same_PR, first, widened, 1000).difference_interval_R[1]
         assert ends.low < -0.01 < 0.01 < ends.high
     plain = means(same_PR, first, replicates=1000).difference_interval_R[1]
     assert (plain.low, plain.high) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("widened", [Widened(), Widened(float(np.log(2)))])
-def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_that_decide(widened: Widened) -> None:
+@pytest.mark.parametrize("widened", [Widening(), Widening(float(np.log(2)))])
+def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_that_decide(widened: Widening) -> None:
     rng = np.random.default_rng(0)
     for sizes in ([1], [4], [7], [1] * 7, [3, 100]):
         benchmark_P = np.repeat([f"b{place}" for place in range(len(sizes))], sizes)
@@ -126,7 +126,7 @@ def test_few_problems_have_no_interval_unless_of_a_share_and_neither_have_few_th
         assert result.direction(1) is Direction.UNKNOWN
         assert np.isnan([end.low for end in result.interval_R]).all()
         assert not np.isnan(result.difference_R).any()
-        assert means(value_PR / 10, benchmark_P, Widened(share=True), 200).direction(1) is not Direction.UNKNOWN
+        assert means(value_PR / 10, benchmark_P, Widening(share=True), 200).direction(1) is not Direction.UNKNOWN
 
 
 @pytest.mark.parametrize("problems", [8, 10, 30])
@@ -139,12 +139,12 @@ def test_a_mean_that_did_not_move_is_said_to_have_moved_at_most_about_as_often_a
     for world in range(worlds):
         after_P = 5.0 + rng.normal(0.0, spread, problems)
         value_PR = np.stack([np.full(problems, 5.0), after_P], axis=1)
-        result = means(value_PR, np.array(["a"] * problems), Widened(by), 400, seed=world)
+        result = means(value_PR, np.array(["a"] * problems), Widening(by), 400, seed=world)
         assert result.direction(1) is not Direction.UNKNOWN
         false += result.direction(1) in (Direction.UP, Direction.DOWN)
     assert false / worlds <= 0.08
     sure = np.stack([np.full(problems, 5.0), 5.0 + 6 * spread + rng.normal(0.0, spread, problems)], axis=1)
-    assert means(sure, np.array(["a"] * problems), Widened(by), 400).direction(1) is Direction.UP
+    assert means(sure, np.array(["a"] * problems), Widening(by), 400).direction(1) is Direction.UP
 
 
 def test_changes_of_few_problems_all_one_way_by_chance_are_no_finding() -> None:

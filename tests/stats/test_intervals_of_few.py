@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from offleash.stats.entropy import Widened, means
+from offleash.stats.entropy import Widening, means
 from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval, clipped, effective, ratios
 
 ONE = np.zeros(100, np.int64)
@@ -47,7 +47,7 @@ def test_a_share_over_uneven_benchmarks_is_as_sure_as_its_smallest_lets_it_be(si
     benchmark_P = np.repeat(["a", "b"], sizes)
     for seed in range(120):
         value_PR = rng.binomial(32, rng.beta(0.6, 0.6, (len(benchmark_P), 2))) / 32
-        result = means(value_PR, benchmark_P, Widened(share=True), 400, seed)
+        result = means(value_PR, benchmark_P, Widening(share=True), 400, seed)
         ends = result.difference_interval_R[1]
         hits += ends.low <= 0 <= ends.high
         assert all(0 <= item.low <= item.high <= 1 for item in result.interval_R)

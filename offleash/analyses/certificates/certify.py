@@ -316,7 +316,7 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
         return frame
     _refuse_run(folder)
     if not certificate.whole():  # a kill came between run.json and the problems
-        certificate.keep_problems(frame)
+        certificate.write_problems(frame)
     old = read_problems(folder)
     refuse_differences(folder, "a certificate", problem_differences(old, frame), resume_step("certify"))
     _refuse_other_settings(folder, read_terms(folder), terms)

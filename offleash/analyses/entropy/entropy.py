@@ -28,7 +28,7 @@ from offleash.loading.load import LoadOptions, RunInput, load
 from offleash.progress import Progress, silent
 from offleash.stats.curves import budgets
 from offleash.stats.diversity import distinct_rarefied, entropy_chao_wang_jost, entropy_plugin
-from offleash.stats.entropy import Means, Square, Widened, entropy_at_equal_n, means, square
+from offleash.stats.entropy import Means, Square, Widening, entropy_at_equal_n, means, square
 from offleash.stats.support_classes import reach_PRK
 
 Flags = NDArray[np.bool_]
@@ -45,15 +45,15 @@ UNREAD = "unread"
 # can make, so the width that pseudo-problems give to runs which happen to agree on every problem.
 LOG_2 = float(np.log(2))
 INTERVAL_WIDENING: dict[
-    str, Widened
+    str, Widening
 ] = {  # how the interval of each measure is widened where all problems agree by chance
-    ACCURACY: Widened(share=True),
-    LENGTH: Widened(),
-    TOKEN: Widened(),
-    ANSWER: Widened(LOG_2),
-    EQUAL: Widened(LOG_2),
-    ALL: Widened(LOG_2),
-    UNREAD: Widened(share=True),
+    ACCURACY: Widening(share=True),
+    LENGTH: Widening(),
+    TOKEN: Widening(),
+    ANSWER: Widening(LOG_2),
+    EQUAL: Widening(LOG_2),
+    ALL: Widening(LOG_2),
+    UNREAD: Widening(share=True),
 }
 # Reasons why a measure is missing: printed after the name of the run, so they start with a small letter.
 NO_ANSWERS = "it has no answers; use run folders or logs that record them"
@@ -326,7 +326,7 @@ def _unread(answers: _AnswerTable, problems: int) -> Float:
 
 
 def _measure(
-    value_PR: Float, count: Tally, widened: Widened, reasons: Mapping[str, str], question: Question
+    value_PR: Float, count: Tally, widened: Widening, reasons: Mapping[str, str], question: Question
 ) -> Measure:
     """A measure with its averages: over all benchmarks, and of each."""
     options = (widened, question.replicates, question.seed)

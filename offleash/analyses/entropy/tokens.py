@@ -77,25 +77,25 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: FirstSamples | Non
         return TokenEntropies(None, None, reason=f"it has no samples; {hint}", length_reason="it has no samples")
     drawn = _means(first(run.samples), aligned, r)
     entropy_P, length_P = drawn.entropy_P, drawn.length_P
-    length_missing = "" if length_P is not None else "its samples have no token counts"
+    length_reason = "" if length_P is not None else "its samples have no token counts"
     if entropy_P is not None:
-        return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", length_missing, drawn.not_finite)
+        return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", length_reason, drawn.not_finite)
     # Without a record in the draw: scores by the model that drew the run, and by no other.
     if run.own is None or run.own not in run.scores:
         bad = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
         why = f"{bad or 'no token entropies'}: {hint}"
-        return TokenEntropies(None, length_P, reason=why, length_reason=length_missing, not_finite=drawn.not_finite)
+        return TokenEntropies(None, length_P, reason=why, length_reason=length_reason, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
-        return TokenEntropies(None, length_P, reason=f"{SELECTED_SCORES_ONLY}; {hint}", length_reason=length_missing)
+        return TokenEntropies(None, length_P, reason=f"{SELECTED_SCORES_ONLY}; {hint}", length_reason=length_reason)
     scored = _means(first(scores), aligned, r)
     if scored.entropy_P is None:
         count = scored.not_finite
         why = f"none of its {count:,} scored entropies is finite" if count else f"its scores have no entropies; {hint}"
-        return TokenEntropies(None, length_P, reason=why, length_reason=length_missing, not_finite=count)
-    length_P, length_missing = (scored.length_P, "") if length_P is None else (length_P, length_missing)
+        return TokenEntropies(None, length_P, reason=why, length_reason=length_reason, not_finite=count)
+    length_P, length_reason = (scored.length_P, "") if length_P is None else (length_P, length_reason)
     return TokenEntropies(
-        scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", length_missing, scored.not_finite
+        scored.entropy_P, length_P, SCORE, run.own, scored.samples, "", length_reason, scored.not_finite
     )
 
 

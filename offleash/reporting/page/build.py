@@ -186,7 +186,7 @@ def sources(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
 def passed_checks(comparison: Comparison) -> str:
     """Which checks raised no warning, and which could not be made; shown where there is no warning."""
     runs = (comparison.before, comparison.after)
-    passed, not_checked = [f"k = {comparison.change.k:,} is not small"], []
+    passed, not_checked = [f"k = {comparison.change.k:,} is large enough"], []
     for what, known in (
         (
             "samples without a readable answer",

@@ -40,7 +40,7 @@ def open_sampler(model: Model) -> "HuggingFace":
         rows=int(float(settings["rows"])),
         merge=settings["merge"] == "on",
     )
-    network, generate_reason = _open_engine(loaded, settings["engine"])
+    network, fallback_reason = _open_engine(loaded, settings["engine"])
     stored = {"dtype": str(loaded.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     weights = _fingerprint(model)
     about = About(
@@ -58,7 +58,7 @@ def open_sampler(model: Model) -> "HuggingFace":
     prompt_encoder = PromptEncoder(loaded.tokenizer, loaded.processor, model.raw, model.chat)
     if model.chat:
         prompt_encoder.render("What is 1 + 1?")  # refuses now what its template cannot do
-    return HuggingFace(about, loaded, network, prompt_encoder, limits, generate_reason)
+    return HuggingFace(about, loaded, network, prompt_encoder, limits, fallback_reason)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class HuggingFace:
     network: Network | None  # None: the model runs by transformers' generate
     prompt_encoder: PromptEncoder
     limits: WalkLimits
-    generate_reason: str = ""  # the reason, where it does
+    fallback_reason: str = ""  # the reason, where it does
     concurrency: int = 1
     batch_size: int = 1024
     _trees: dict[str, Tree] = field(default_factory=dict)  # of problems that more samples are expected of

@@ -16,7 +16,7 @@ BASE_UNITS = ("m", "kg", "s", "A", "K", "mol", "rad", "$")
 IGNORED_BASES = (5, 6)  # places of mole and radian among BASE_UNITS
 
 # Symbols that take an SI prefix, each with its size in base units (CODATA 2018 where measured).
-PREFIXED: dict[str, tuple[str, str]] = {
+PREFIXABLE_UNITS: dict[str, tuple[str, str]] = {
     "m": ("1", "m"),
     "g": ("1/1000", "kg"),
     "s": ("1", "s"),
@@ -273,11 +273,11 @@ def _symbol(word: str) -> tuple[Fraction, tuple[int, ...]] | None:
     if word.lower() in ("cent", "cents"):
         return Fraction(1, 100), _dimensions("$")
     name = _name(word)
-    for table in (UNPREFIXED, PREFIXED):
+    for table in (UNPREFIXED, PREFIXABLE_UNITS):
         if name in table:
             return _size(table[name][0]), _dimensions(table[name][1])
-    if name[:1] in PREFIXES and name[1:] in PREFIXED:
-        size, dimensions = PREFIXED[name[1:]]
+    if name[:1] in PREFIXES and name[1:] in PREFIXABLE_UNITS:
+        size, dimensions = PREFIXABLE_UNITS[name[1:]]
         return _size(size) * Fraction(10) ** PREFIXES[name[0]], _dimensions(dimensions)
     return None
 

@@ -34,7 +34,7 @@ def rejection_reason(task: str, answer: str, entry: Entry) -> str:
         return f"{len(answer)} characters are too many for an answer"
     if not answer.strip() and (gold is None or gold.strip()):
         return "there is no answer"
-    return GUARDS_BEFORE[task](answer, entry) if task in GUARDS_BEFORE else ""
+    return GUARDS_BEFORE_SCORING[task](answer, entry) if task in GUARDS_BEFORE_SCORING else ""
 
 
 def answer_for_scorer(task: str, answer: str, entry: Entry) -> str:
@@ -167,7 +167,7 @@ def _formula(answer: str, entry: Entry) -> str:
     return not_a_formula(answer, metadata["variables"], functions=())
 
 
-GUARDS_BEFORE: dict[str, Guard] = {
+GUARDS_BEFORE_SCORING: dict[str, Guard] = {
     "binary_matrix": _literal(strings=True),
     "boxnet": _box_moves,
     "codeio": _data,

@@ -41,7 +41,7 @@ def test_models_with_special_attention_are_left_to_generate(
     monkeypatch.setitem(tiny.FAMILIES, family, some)
     sampler = opened(tiny.tiny_model(tmp_path, family))
     assert sampler.network is None
-    assert why in sampler.generate_reason
+    assert why in sampler.fallback_reason
 
 
 def test_probabilities_that_are_no_numbers_end_the_draw_with_a_message(folder: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def bounded(scorer: Scorer, **limits: int) -> Scorer:
     other = replace(sampler.limits, **limits)  # type: ignore[arg-type]
     return Scorer(
         HuggingFace(
-            sampler.about, sampler.loaded, sampler.network, sampler.prompt_encoder, other, sampler.generate_reason
+            sampler.about, sampler.loaded, sampler.network, sampler.prompt_encoder, other, sampler.fallback_reason
         )
     )
 
