@@ -76,7 +76,7 @@ def check_runs_are(runs: Sequence[Run], given: RunsAre | None) -> None:
     """Refuse `--runs-are` where one run is compared with another: it is about runs after the first."""
     if given is not None and len(runs) == 2:
         raise OffleashError(
-            f"--runs-are {given.value} needs at least two runs after the first, but there is only one ({runs[1].name!r}). "
+            f"--runs-are {given.value} needs two or more runs after the first; there is one ({runs[1].name!r}). "
             "Name more runs, or drop the option."
         )
 
