@@ -245,14 +245,14 @@ def _package_version(reference: str, files: list[Path]) -> str:
 def source_files(reference: str) -> list[Path]:
     """The files whose text decides what a function does, its own first: those loaded, and those it imports later."""
     where, _, _ = reference.rpartition(":")
-    function = load_reference(reference)
+    function = loaded(reference)
     own = [str(getattr(_module(where), "__file__", None) or "")]
     try:
         # functools.wraps leads from a decorator to the function; a partial or an instance has a file of its class
-        target = unwrap(function) if callable(function) else function
-        own.append(getsourcefile(getattr(target, "func", target)) or "")  # type: ignore[arg-type]
+        target = unwrap(function)
+        own.append(getsourcefile(getattr(target, "func", target)) or "")
     except (TypeError, ValueError):
-        with suppress(TypeError):  # a built-in class has no file: what is named is no function, which is said later
+        with suppress(TypeError):  # an instance of a built-in class: there is no file
             own.append(getsourcefile(type(function)) or "")
     first = [path for path in dict.fromkeys(Path(file).resolve() for file in own if file) if path.suffix == ".py"]
     folders = [path.parent for path in first]
