@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from offleash.api.analyse import theory as theory
     from offleash.api.compare import compare as compare
     from offleash.api.compare import figure as figure
-    from offleash.api.compare import load as load
     from offleash.api.compare import report as report
-    from offleash.api.compare import show as show
-    from offleash.api.compare import tally as tally
     from offleash.api.compare import view as view
     from offleash.api.draw import certify as certify
     from offleash.api.draw import draw as draw
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
     from offleash.api.logs import fsck as fsck
     from offleash.api.logs import import_logs as import_logs
     from offleash.api.logs import show_formats as show_formats
+    from offleash.api.runs import load as load
+    from offleash.api.runs import show as show
+    from offleash.api.runs import tally as tally
     from offleash.api.study import study as study
     from offleash.api.train import train as train
     from offleash.api.verify import check as check
@@ -134,7 +134,7 @@ _PUBLIC = {
     "lab_problems": "offleash.lab.verbs",
     "lab_traces": "offleash.lab.verbs",
     "likelihood": "offleash.api.analyse",
-    "load": "offleash.api.compare",
+    "load": "offleash.api.runs",
     "nucleus": "offleash.api.draw",
     "pass_at_k": "offleash.stats.pass_at_k",
     "pass_curve": "offleash.stats.curves",
@@ -142,14 +142,14 @@ _PUBLIC = {
     "problem_set": "offleash.api.verify",
     "report": "offleash.api.compare",
     "score": "offleash.api.verify",
-    "show": "offleash.api.compare",
+    "show": "offleash.api.runs",
     "show_formats": "offleash.api.logs",
     "simulated_run": "offleash.analyses.theory.world",
     "strategies": "offleash.api.analyse",
     "study": "offleash.api.study",
     "support_change": "offleash.stats.change",
     "sweep": "offleash.api.draw",
-    "tally": "offleash.api.compare",
+    "tally": "offleash.api.runs",
     "tally_of_counts": "offleash.data.tally",
     "theory": "offleash.api.analyse",
     "train": "offleash.api.train",

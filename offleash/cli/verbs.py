@@ -41,7 +41,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("verify", f"{API}.verify:verify", "Judge samples: correct, wrong, unread, failed"),
         Verb("report", f"{API}.compare:report", "One page to read and share"),
         Verb("view", f"{API}.compare:view", "Browse every sample of a comparison"),
-        Verb("show", f"{API}.compare:show", "The samples of one problem, with texts"),
+        Verb("show", f"{API}.runs:show", "The samples of one problem, with texts"),
         Verb("figure", f"{API}.compare:figure", "One figure as PDF, SVG or PNG"),
         Verb("plan samples", f"{API}.analyse:plan_samples", "How many samples a study needs"),
     ),

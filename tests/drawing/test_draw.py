@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.api.compare import compare, load
+from offleash.api.compare import compare
+from offleash.api.runs import load
 from offleash.data.run import read_origin
 from offleash.data.run_folder import append_to_run, open_run, verifiers
 from offleash.drawing.draw import DrawRequest, budget, draw
