@@ -197,7 +197,6 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
     answers_R = answers([before, after], counted, tables)
     shown, decided = budgets(most), _nothing_undecided(pair, question, k)
-    whole_counts = question.rule is not Rule.SEEN  # these rules count in the first k samples
     return Comparison(
         before=before,
         after=after,
@@ -216,8 +215,8 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
             greedy=greedy,
             runs=runs_after,
         ),
-        crossing=crossing(sums),
-        equivalent=equivalent_budgets(sums, shown),
+        crossing=crossing(sums, pair),
+        equivalent=equivalent_budgets(sums, shown, pair=pair),
         portfolio=_portfolio(pair, k, question.seed),
         guessing=guessing(pair, answers_R, counted, question, redraw=not greedy),
         answers=answers_R,
@@ -230,7 +229,6 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
         + _notes_of(after)
         + tuple(dropped)
         + counted.notes
-        + (counted.subsets if whole_counts else ())
         + _verdict_notes(counted),
     )
 

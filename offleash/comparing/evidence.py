@@ -27,7 +27,7 @@ from offleash.stats.chance import (
     mcnemar,
     retest,
 )
-from offleash.stats.change import SupportChange
+from offleash.stats.change import SupportChange, states
 from offleash.stats.intervals import REPLICATES
 from offleash.stats.power import GainPower, gain_power, smallest_significant_count, successes_needed
 from offleash.stats.significance import (
@@ -47,7 +47,7 @@ from offleash.stats.significance import (
     strength,
     tipping_rate,
 )
-from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, ZETA, Rule, State, above, confident, epsilon
+from offleash.stats.support_classes import AFTER, BEFORE, IN, OUT, ZETA, Rule
 
 Flags = NDArray[np.bool_]
 
@@ -262,18 +262,6 @@ def _with_adjusted_p(every: list[Evidence]) -> list[Evidence]:
     return out
 
 
-def own_states(drawn_PR: Integer, correct_PR: Integer, rule: Rule, k: int, tau: float, zeta: float) -> State:
-    """In, out or undetermined from all samples that each run has, by a rule on the counts of a problem alone.
-
-    The threshold epsilon of the rule `confident` is that of the table's k; more samples decide more problems.
-    """
-    if rule is Rule.ABOVE:
-        return above(drawn_PR, correct_PR, tau)
-    if rule is Rule.CONFIDENT:
-        return confident(drawn_PR, correct_PR, float(epsilon(k, zeta)), zeta)
-    return np.where(correct_PR >= 1, IN, OUT).astype(np.int8)
-
-
 def _thresholds(rule: Rule, drawn_P2: Integer, k: int, tau: float, zeta: float) -> tuple[Integer, Integer, str | None]:
     """How many successes put each problem in, how few leave it out, and why a rule has no such numbers.
 
@@ -287,7 +275,7 @@ def _thresholds(rule: Rule, drawn_P2: Integer, k: int, tau: float, zeta: float) 
     decided = False
     for n in np.unique(drawn_P2).tolist():
         every = np.arange(n + 1)
-        state = own_states(np.full_like(every, n), every, rule, k, tau, zeta)
+        state = states(np.full_like(every, n), every, rule, k, tau, zeta)
         inside, outside = np.flatnonzero(state == IN), np.flatnonzero(state == OUT)
         decided |= bool(inside.size and outside.size)
         least_P2[drawn_P2 == n] = inside[0] if inside.size else n + 1
@@ -316,7 +304,7 @@ def _net(pair: Tally, rule: Rule, k: int, tau: float, zeta: float) -> tuple[Net 
         if not pair.ordered_R.all():
             return None, "the runs have different numbers of samples in unknown order; see pass@k, which is at equal k"
         drawn_P2, correct_P2, basis = np.full_like(drawn_P2, k), pair.head_PR, f"the first {k:,} samples per problem"
-    state_P2 = own_states(drawn_P2, correct_P2, rule, k, tau, zeta)
+    state_P2 = states(drawn_P2, correct_P2, rule, k, tau, zeta)
     E, S = _gains_and_losses(state_P2 == IN, state_P2 == OUT)
     p = mcnemar(E, S)
     return Net(E, S, p, p, basis), None

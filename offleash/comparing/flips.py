@@ -135,6 +135,9 @@ def alternatives_of(
     correct_PR, judged_PR = (_per_run(sides, name) for name in ("correct_P", "judged_P"))
     now = _alternative(comparison, None, "as judged now", None, correct_PR, judged_PR)
     untried: list[UntriedAlternative] = []
+    for run in comparison.counted.random_subset:
+        reason = f"the order of its samples is unknown: classes here are of {comparison.change.k:,} at random (--seed)"
+        untried.append(UntriedAlternative(f"the first samples of {run}", reason))
     alternatives = [
         *_by_verifier(comparison, now, sides, untried),
         *_by_step(comparison, now, sides, untried),
@@ -180,10 +183,8 @@ def _alternative(
         )  # a record that stopped early knows no more than this
         state_PR = np.where(correct_PR >= 1, IN, unreached_PR).astype(np.int8)
     else:
-        alternative_tally = replace(comparison.tally, drawn_PR=np.full_like(correct_PR, k), correct_PR=correct_PR)
-        state_PR = states(
-            alternative_tally, comparison.question.rule, k, comparison.question.tau, comparison.question.zeta
-        )
+        question = comparison.question
+        state_PR = states(np.full_like(correct_PR, k), correct_PR, question.rule, k, question.tau, question.zeta)
     complete_PR = np.ones_like(correct_PR, dtype=bool) if now is None else judged_PR >= now.judged_PR
     enough_PR = complete_PR | (correct_PR >= 1) if seen else complete_PR
     complete_P: Flags = np.asarray(enough_PR.all(axis=1))

@@ -113,7 +113,7 @@ def _facts(comparison: Comparison) -> _Facts:
     before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
     if comparison.tally.per is not Per.PROBLEM:  # its curves are of answers or solutions
         sums = thinned_cells(pair, dense_budgets(common_budget(pair))).sums(question.replicates, question.seed)
-        worth, cross = equivalent_budget(sums), crossing(sums)
+        worth, cross = equivalent_budget(sums, pair=pair), crossing(sums, pair)
         before, after, difference = (curve(sums, name, sums.k_K[:1]) for name in ("before", "after", "difference"))
     return _Facts(
         change,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offleash.comparing.align import is_greedy
 from offleash.comparing.compare import Comparison
-from offleash.comparing.evidence import GREEDY, loss_p_of_stopped, own_states
+from offleash.comparing.evidence import GREEDY, loss_p_of_stopped
 from offleash.data.tally import Answers, Float, Integer, Tally
 from offleash.stats.binomials import hypergeometric_at_least, hypergeometric_at_most
 from offleash.stats.chance import benjamini_hochberg
@@ -146,12 +146,10 @@ def _classes(comparison: Comparison, own: bool) -> Text:
         first_PR = tally.first_PR
         stopped_PR = (first_PR >= 0) & (first_PR < change.k)
         state_PR = np.where(np.where(tally.until_R > 0, stopped_PR, tally.head_PR >= 1), IN, OUT)
-    elif change.rule is Rule.POSTERIOR:
-        state_PR = states(tally, change.rule, change.k, question.tau, question.zeta)
     else:
         drawn_PR = tally.drawn_PR if own else np.full_like(tally.drawn_PR, change.k)
         correct_PR = tally.correct_PR if own else tally.head_PR
-        state_PR = own_states(drawn_PR, correct_PR, change.rule, change.k, question.tau, question.zeta)
+        state_PR = states(drawn_PR, correct_PR, change.rule, change.k, question.tau, question.zeta)
     reached_PR, known_P = state_PR == IN, (state_PR != UNDETERMINED).all(axis=1)
     names = np.array([["O", "E"], ["S", "P"]])  # before, after
     return np.where(

@@ -29,7 +29,7 @@ class AlignedTally:
     problems: pl.DataFrame  # PROBLEMS, in the order of the tally's rows
     own: tuple[pl.DataFrame, ...]  # for each run: own id, problem
     notes: tuple[Note, ...]
-    subsets: tuple[Note, ...] = ()  # on runs whose `head_PR` is that of a random subset: rules other than `seen` use it
+    random_subset: tuple[str, ...] = ()  # runs whose `head_PR` is that of random samples: only --flips uses it
 
     def __repr__(self) -> str:
         return repr(self.tally)
@@ -43,7 +43,7 @@ def tally(
     Args:
         runs: what is compared, in order; problems are matched across all of them.
         at: k; None: the largest that every problem has in every run.
-        seed: of the random samples that stand in for the first k of bare counts (`head_PR`); no test uses them.
+        seed: of the random samples that stand in for the first k of bare counts (`head_PR`); only --flips uses them.
         tables: `verdict_table` of each run, where the caller needs it too; None: they are made here.
 
     Returns:
@@ -81,11 +81,11 @@ def tally(
         until_R=np.array([run.budget.until for run in runs], dtype=np.int64),
         ordered_R=np.array([run.verdicts is not None for run in runs]),
     )
-    head_PR, subsets = _count_first_k(runs, matched, full, column["rows"], column["last"], seed)
+    head_PR, random_subset = _count_first_k(runs, matched, full, column["rows"], column["last"], seed)
     kept = replace(full, head_PR=head_PR).rows(keep_P)
     # as a list: to convert an array, polars imports numpy.ma, a thirtieth of the time that comparing counts takes
     problems = matched.problems.filter(keep_P.tolist())
-    return AlignedTally(kept, problems, matched.own, tuple(notes), tuple(subsets))
+    return AlignedTally(kept, problems, matched.own, tuple(notes), tuple(random_subset))
 
 
 def verdict_table(run: Run, *columns: str) -> pl.DataFrame | None:
@@ -292,22 +292,21 @@ def _common_budget(
 
 def _count_first_k(
     runs: Sequence[Run], matched: Alignment, full: Tally, rows_PR: np.ndarray, last_PR: np.ndarray, seed: int
-) -> tuple[np.ndarray, list[Note]]:
+) -> tuple[np.ndarray, list[str]]:
     """Correct among the first `head` samples of every problem; of bare counts, a seeded random subset of that size.
 
-    Rules other than `seen` need whole numbers of successes among equally many samples, so a subset has to be chosen:
-    the first in index order, which nobody could have selected after seeing the verdicts. Tests use all samples instead.
+    Whoever needs a whole number of successes among equally many samples has to choose a subset: the first in index
+    order, which nobody could have selected after seeing the verdicts. Tables are means over all subsets, and tests use
+    all samples.
     """
-    head, notes, columns = full.head, [], []
+    head, random_subset, columns = full.head, [], []
     for r, run in enumerate(runs):
         drawn_P, correct_P = full.drawn_PR[:, r], full.correct_PR[:, r]
         if run.budget.until or (drawn_P <= head).all():
             columns.append(correct_P)
             continue
         if run.verdicts is None:
-            notes.append(
-                Note(f"{run.name}: the order of its samples is unknown, so this rule uses {head} at random (--seed)")
-            )
+            random_subset.append(run.name)
             columns.append(_hits_in_random(drawn_P, correct_P, head, np.random.default_rng([seed, r])))
             continue
         contiguous = bool((rows_PR[:, r] == drawn_P).all() and (last_PR[:, r] + 1 == drawn_P).all())
@@ -315,7 +314,7 @@ def _count_first_k(
         named = hits.rename({"problem": "own"}).join(matched.own[r], on="own")
         ordered = matched.problems.select("problem").join(named, on="problem", how="left", maintain_order="left")
         columns.append(ordered["hits"].fill_null(0).cast(pl.Int64).to_numpy())
-    return np.stack(columns, axis=1), notes
+    return np.stack(columns, axis=1), random_subset
 
 
 def _hits_in_first(verdicts: pl.LazyFrame, head: int, contiguous: bool) -> pl.DataFrame:

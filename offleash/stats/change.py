@@ -12,7 +12,7 @@ import numpy as np
 from offleash.data.tally import Per, Tally
 from offleash.display import html
 from offleash.errors import OffleashError
-from offleash.stats.binomials import Float, Integer
+from offleash.stats.binomials import Float, Integer, hypergeometric_at_least, hypergeometric_at_most
 from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
 from offleash.stats.redraw import redraw_by_count
 from offleash.stats.support_classes import (
@@ -29,7 +29,9 @@ from offleash.stats.support_classes import (
     epsilon,
     posterior,
     ratio,
-    rule_cells,
+    refuse_short,
+    seen,
+    state_cells,
     thinned_cells,
 )
 
@@ -159,19 +161,37 @@ def cells_at(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZE
     """
     if rule is Rule.SEEN:
         return thinned_cells(pair, np.array([k]), redraw)
-    state_PR = states(pair, rule, k, tau, zeta)
-    return rule_cells(pair, state_PR, k, _redraw_under(pair, rule, k, tau, zeta) if redraw else None)
+    in_PR, out_PR = _state_chances(pair, rule, k, tau, zeta)
+    return state_cells(pair, in_PR, out_PR, k, _redraw_under(pair, rule, k, tau, zeta) if redraw else None)
+
+
+def _state_chances(pair: Tally, rule: Rule, k: int, tau: float, zeta: float) -> tuple[Float, Float]:
+    """Chances that k of the samples put each target in and out: the mean over all ways to take them, as by `seen`."""
+    _refuse_unusable(pair, rule, k)
+    threshold_R = [_run_thresholds(pair, rule, k, tau, zeta, r) for r in range(len(pair.runs))]
+    least_R, most_R = np.array(threshold_R).T
+    in_PR = hypergeometric_at_least(least_R, pair.drawn_PR, pair.correct_PR, k)
+    return in_PR, hypergeometric_at_most(most_R, pair.drawn_PR, pair.correct_PR, k)
+
+
+def _run_thresholds(pair: Tally, rule: Rule, k: int, tau: float, zeta: float, r: int) -> tuple[int, int]:
+    """The counts that decide in one run; by `posterior` they depend on the rates of all its problems."""
+    prior = _prior(pair, r) if rule is Rule.POSTERIOR else None
+    return count_thresholds(rule, k, tau, zeta, prior)
+
+
+def _prior(pair: Tally, r: int | slice) -> tuple[float, float]:
+    """The Beta prior of the rates of one run, or of both."""
+    return beta_prior(
+        *(counts_PR[:, r].reshape(-1).astype(np.float64) for counts_PR in (pair.drawn_PR, pair.correct_PR))
+    )
 
 
 def _redraw_under(pair: Tally, rule: Rule, k: int, tau: float, zeta: float) -> Float:
     """P, E and S of two draws of one model under a rule on counts."""
-    correct_P2 = _first(pair, rule, k)
     # the posterior rule pools problems: its prior is that of both runs together, and then it is a rule on counts too
-    prior = None
-    if rule is Rule.POSTERIOR:
-        correct_T = correct_P2.reshape(-1).astype(np.float64)
-        prior = beta_prior(np.full_like(correct_T, k), correct_T)
-    return redraw_by_count(correct_P2, k, *count_thresholds(rule, k, tau, zeta, prior))
+    prior = _prior(pair, slice(None)) if rule is Rule.POSTERIOR else None
+    return redraw_by_count(pair.drawn_PR, pair.correct_PR, k, *count_thresholds(rule, k, tau, zeta, prior))
 
 
 @lru_cache(maxsize=64)  # every benchmark has the same
@@ -293,13 +313,16 @@ def common_budget(pair: Tally) -> int:
     return int(available_PR.min())
 
 
-def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
-    """In, out or undetermined for every target and run, from the same number of samples, k, of each.
+def states(drawn_PR: Integer, correct_PR: Integer, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA) -> State:
+    """In, out or undetermined for every target and run, from all samples that it has.
+
+    The threshold epsilon of the rules `confident` and `posterior` is that of k; more samples decide more targets.
 
     Args:
-        pair: a tally of two runs.
-        rule: `above`, `confident` or `posterior`.
-        k: the number of samples of every problem.
+        drawn_PR: samples of each target in each run.
+        correct_PR: correct ones among them.
+        rule: any rule on samples.
+        k: the budget that sets epsilon.
         tau: the rate of the rule `above`.
         zeta: the error of the rules `confident` and `posterior`.
 
@@ -307,46 +330,37 @@ def states(pair: Tally, rule: Rule, k: int, tau: float = 0.0, zeta: float = ZETA
         IN, OUT or UNDETERMINED (1, 0, -1) per target and run.
 
     Example:
-        >>> pair = ol.tally_of_counts(8, [[4, 0], [2, 3], [0, 1], [0, 0]])
-        >>> states(pair, Rule.ABOVE, 8, tau=0.3)[:2]
+        >>> states(np.full((2, 2), 8), np.array([[4, 0], [2, 3]]), Rule.ABOVE, 8, tau=0.3)
         array([[1, 0],
                [0, 1]], dtype=int8)
     """
+    if rule is Rule.SEEN:
+        return seen(correct_PR)
+    if rule is Rule.ABOVE:
+        return above(drawn_PR, correct_PR, tau)
+    if rule is Rule.CONFIDENT:
+        return confident(drawn_PR, correct_PR, float(epsilon(k, zeta)), zeta)
+    if rule is Rule.POSTERIOR:
+        runs = range(drawn_PR.shape[1])
+        return np.stack(
+            [posterior(drawn_PR[:, r], correct_PR[:, r], float(epsilon(k, zeta)), zeta) for r in runs], axis=1
+        )
+    raise OffleashError(_NO_CERTIFICATES)
+
+
+_NO_CERTIFICATES = (
+    "Rule 'certified' needs exact certificates, but these runs have samples. Use rule 'seen' or 'confident', or "
+    "make certificates with `offleash certify PROBLEMS MODEL -o CERT` and compare those."
+)
+
+
+def _refuse_unusable(pair: Tally, rule: Rule, k: int) -> None:
+    """A rule other than `seen` needs every sample of the budget."""
+    if rule is Rule.CERTIFIED:
+        raise OffleashError(_NO_CERTIFICATES)
     if (pair.until_R > 0).any():
         raise OffleashError(
             f"Rule {rule.value!r} needs every sample of the budget, but {pair.runs} stopped at "
             f"success {pair.until_R.max()}. Use rule 'seen', or draw without --until."
         )
-    n, c = np.full_like(pair.drawn_PR, k), _first(pair, rule, k)
-    if rule is Rule.ABOVE:
-        return above(n, c, tau)
-    if rule is Rule.CONFIDENT:
-        return confident(n, c, float(epsilon(k, zeta)), zeta)
-    if rule is Rule.POSTERIOR:
-        columns = [posterior(n[:, r], c[:, r], float(epsilon(k, zeta)), zeta) for r in range(n.shape[1])]
-        return np.stack(columns, axis=1)
-    raise OffleashError(
-        "Rule 'certified' needs exact certificates, but these runs have samples. Use rule 'seen' or 'confident', or "
-        "make certificates with `offleash certify PROBLEMS MODEL -o CERT` and compare those."
-    )
-
-
-def _first(pair: Tally, rule: Rule, k: int) -> Integer:
-    """Correct among the first k samples of every problem: a rule never compares unequal budgets."""
-    wrong_length = pair.drawn_PR != k
-    if not wrong_length.any():
-        return pair.correct_PR
-    if pair.head != k or (pair.head_PR[wrong_length] < 0).any():
-        p, r = np.argwhere(wrong_length)[0]
-        mismatch = (
-            f"{pair.runs[r]!r} has {pair.drawn_PR[p, r]} samples of problem {str(pair.problem_P[p])!r}, but k is {k}"
-        )
-        if pair.per is Per.PROBLEM:
-            step = f"tally the runs at that k first, with at={k}"
-        else:  # the order of the samples of an answer is not kept
-            whole = ", or leave out --at" if (pair.drawn_PR == pair.drawn_PR[0, 0]).all() else ""
-            step = f"per {pair.per.value}, use --rule seen{whole}; or use --per problem"
-        raise OffleashError(
-            f"{mismatch}. Rule {rule.value!r} needs the same number of samples of every problem: {step}."
-        )
-    return pair.head_PR
+    refuse_short(pair, k)

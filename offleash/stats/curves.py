@@ -13,8 +13,9 @@ from offleash.display import html
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.change import common_budget
 from offleash.stats.intervals import LEVEL, REPLICATES, percentile_intervals, simultaneous_band
-from offleash.stats.support_classes import CellSums, thinned_cells
+from offleash.stats.support_classes import BEFORE, CellSums, reach_PRK, thinned_cells
 
+EQUAL = 1e-12  # pass@k of two runs that differ by less are equal but for rounding
 WITHIN = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
 
 
@@ -181,11 +182,13 @@ class EquivalentBudget:
         return _end(self.low, self.most), _end(self.high, self.most)
 
 
-def crossing(sums: CellSums) -> Crossing:
+def crossing(sums: CellSums, pair: Tally | None = None) -> Crossing:
     """Invert the pointwise intervals of pass@k before minus after: the last sign change to positive, and its ends.
 
     Args:
         sums: sums of the cells at dense budgets.
+        pair: the tally they come from; with it the point lies between neighbouring whole numbers of samples, without it
+            between neighbouring budgets of `sums`.
 
     Returns:
         The budget, its interval, and why there is none where `k` is None.
@@ -200,24 +203,25 @@ def crossing(sums: CellSums) -> Crossing:
     intervals = percentile_intervals(difference_BK, difference_K)
     k_K, ahead_K = sums.k_K, -difference_K
     low_K, high_K = (-np.array([getattr(interval, end) for interval in intervals]) for end in ("high", "low"))
-    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < 1e-12, 0.0, ahead_K))
+    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < EQUAL, 0.0, ahead_K))
     signs = sign_K[sign_K != 0]
     changes = int((signs[1:] != signs[:-1]).sum())
     behind_index, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
     low = float(k_K[behind_index[-1]]) if behind_index.size else 0.0
     start = after[-1] + 1 if after.size else 0
     high = float(k_K[start]) if start < len(k_K) else np.inf
-    point, reason = _last_overtaking(k_K, ahead_K, sign_K)
+    point, reason = _last_overtaking(k_K, ahead_K, sign_K, pair)
     return Crossing(point, low, high, most, changes, reason)
 
 
-def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> EquivalentBudget:
+def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL, pair: Tally | None = None) -> EquivalentBudget:
     """How many samples of the run before do as well as `of` samples of the run after, with a percentile interval.
 
     Args:
         sums: sums of the cells at dense budgets.
         of: samples of the run after.
         level: of the interval.
+        pair: the tally that the sums come from, as for `crossing`.
 
     Returns:
         The budget; its `k` is None, with a reason, where it lies outside 1 to the largest budget.
@@ -228,16 +232,19 @@ def equivalent_budget(sums: CellSums, of: int = 1, level: float = LEVEL) -> Equi
         >>> round(equivalent_budget(sums).k, 2)
         2.81
     """
-    return equivalent_budgets(sums, np.array([of]), level)[0]
+    return equivalent_budgets(sums, np.array([of]), level, pair)[0]
 
 
-def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) -> tuple[EquivalentBudget, ...]:
+def equivalent_budgets(
+    sums: CellSums, budget_K: Integer, level: float = LEVEL, pair: Tally | None = None
+) -> tuple[EquivalentBudget, ...]:
     """Equivalent budgets of several numbers of samples of the run after.
 
     Args:
         sums: sums of the cells at dense budgets.
         budget_K: samples of the run after.
         level: of the intervals.
+        pair: the tally that the sums come from, as for `crossing`.
 
     Returns:
         One EquivalentBudget for each of `budget_K`.
@@ -251,8 +258,11 @@ def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) 
     before_K, before_BK = sums.ratio("before", paired=True)
     after_K, after_BK = sums.ratio("after", sums.index_of(budget_K), paired=True)
     tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
+    estimate_K = _invert(sums.k_K, np.broadcast_to(before_K, (len(budget_K), len(before_K))), after_K)
+    if pair is not None:
+        estimate_K = _refine(pair, sums.k_K, before_K, after_K, estimate_K)
     for i, of in enumerate(budget_K):
-        estimate = float(_invert(sums.k_K, before_K[None], after_K[[i]])[0])
+        estimate = float(estimate_K[i])
         replicate_B = _invert(sums.k_K, before_BK, after_BK[:, i])
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
@@ -267,7 +277,9 @@ def equivalent_budgets(sums: CellSums, budget_K: Integer, level: float = LEVEL) 
     return tuple(out)
 
 
-def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float | None, str | None]:
+def _last_overtaking(
+    k_K: Integer, ahead_K: Float, sign_K: Float, pair: Tally | None
+) -> tuple[float | None, str | None]:
     most = int(k_K[-1])
     nonzero = np.flatnonzero(sign_K)
     if not nonzero.size:
@@ -278,14 +290,59 @@ def _last_overtaking(k_K: Integer, ahead_K: Float, sign_K: Float) -> tuple[float
         return None, ahead
     if sign_K[nonzero[-1]] < 0:
         return None, f"before was ahead for a while and is behind again at k = {most}"
-    i, j = overtakings[-1]
-    share = -ahead_K[i] / (ahead_K[j] - ahead_K[i])
-    return float(np.exp(np.log(k_K[i]) + share * (np.log(k_K[j]) - np.log(k_K[i])))), None
+    where_2 = np.array(overtakings[-1])
+    k_2, ahead_2 = k_K[where_2], ahead_K[where_2]
+    if pair is not None:
+        k_2, ahead_2 = _overtaking_between(pair, *k_2.tolist())
+    share = -ahead_2[0] / (ahead_2[1] - ahead_2[0])
+    return float(np.exp(np.log(k_2[0]) + share * (np.log(k_2[1]) - np.log(k_2[0])))), None
+
+
+def _overtaking_between(pair: Tally, low: int, high: int) -> tuple[Integer, Float]:
+    """The neighbouring budgets between which the run before overtakes, and how far it is ahead at both.
+
+    It is behind at `low` and ahead at `high`. Budgets at which both are equal are skipped.
+    """
+    behind, ahead = low, high
+    while ahead - behind > 1:
+        middle = (behind + ahead) // 2
+        lead = _lead(pair, np.array([middle]))[0]
+        if abs(lead) < EQUAL:
+            break
+        behind, ahead = (middle, ahead) if lead < 0 else (behind, middle)
+    k_K = np.arange(behind, ahead + 1)
+    lead_K = _lead(pair, k_K)
+    first = int(np.flatnonzero(lead_K <= -EQUAL)[-1])
+    last = first + 1 + int(np.flatnonzero(lead_K[first + 1 :] >= EQUAL)[0])
+    return k_K[[first, last]], lead_K[[first, last]]
+
+
+def _lead(pair: Tally, k_K: Integer) -> Float:
+    """pass@k of the run before minus that of the run after."""
+    before_K, after_K = reach_PRK(pair, k_K).mean(axis=0)
+    return np.asarray(before_K - after_K)
+
+
+def _refine(pair: Tally, k_K: Integer, before_K: Float, target_Q: Float, estimate_Q: Float) -> Float:
+    """The equivalent budgets between neighbouring whole numbers of samples: bisection, since pass@k rises with k."""
+    right_Q = (before_K < target_Q[:, None] - EQUAL).sum(axis=1)
+    inner = np.flatnonzero((right_Q > 0) & (right_Q < len(k_K)))
+    low_Q, high_Q, target_Q = k_K[right_Q[inner] - 1], k_K[right_Q[inner]], target_Q[inner]
+    while (high_Q - low_Q > 1).any():
+        middle_Q = (low_Q + high_Q) // 2
+        reached_Q = reach_PRK(pair, middle_Q)[:, BEFORE].mean(axis=0) >= target_Q - EQUAL
+        low_Q, high_Q = np.where(reached_Q, low_Q, middle_Q), np.where(reached_Q, middle_Q, high_Q)
+    value_2Q = np.stack([reach_PRK(pair, end_Q)[:, BEFORE].mean(axis=0) for end_Q in (low_Q, high_Q)])
+    rise_Q = value_2Q[1] - value_2Q[0]
+    share_Q = np.clip((target_Q - value_2Q[0]) / np.where(rise_Q > 0, rise_Q, 1.0), 0.0, 1.0)
+    out_Q = estimate_Q.copy()
+    out_Q[inner] = np.exp(np.log(low_Q) + share_Q * (np.log(high_Q) - np.log(low_Q)))
+    return out_Q
 
 
 def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     """The k at which each rising curve meets its target: 0 below the first budget, inf above the last."""
-    below_B = (curve_BK < target_B[:, None] - 1e-12).sum(axis=1)
+    below_B = (curve_BK < target_B[:, None] - EQUAL).sum(axis=1)
     rows = np.arange(len(curve_BK))
     right_B = np.clip(below_B, 1, max(len(k_K) - 1, 1)) if len(k_K) > 1 else np.zeros(len(rows), np.int64)
     left_B = np.maximum(right_B - 1, 0)
@@ -295,7 +352,7 @@ def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     log_k = np.log(k_K)
     budget_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
     first_B = curve_BK[:, 0]
-    below_range_B = (below_B == 0) & (first_B > target_B + 1e-12)
+    below_range_B = (below_B == 0) & (first_B > target_B + EQUAL)
     return np.where(below_B == len(k_K), np.inf, np.where(below_range_B, 0.0, budget_B))
 
 
@@ -324,11 +381,11 @@ class PassCurve:
 
     def crossing(self, before: str, after: str) -> Crossing:
         """The budget beyond which the run before has the higher pass@k."""
-        return crossing(self._sums(before, after))
+        return crossing(self._sums(before, after), self.tally.pair(before, after))
 
     def equivalent_budget(self, before: str, after: str, of: int = 1) -> EquivalentBudget:
         """How many samples of the run before do as well as `of` samples of the run after."""
-        return equivalent_budget(self._sums(before, after, of), of)
+        return equivalent_budget(self._sums(before, after, of), of, pair=self.tally.pair(before, after))
 
     def _sums(self, before: str, after: str, of: int = 1) -> CellSums:
         pair = self.tally.pair(before, after)

@@ -17,7 +17,8 @@ from offleash.stats.binomials import (
 )
 
 _ROWS_AT_A_TIME = 256  # problems whose possible divisions are held in memory together
-_SPREADS = 9.0  # standard deviations within which a division lies, but for less than rounding
+# standard deviations, and successes for skewed distributions, within which a division lies, but for less than rounding
+_SPREADS, _STEPS = 9.0, 12
 
 
 def redraw_at(drawn_P2: Integer, correct_P2: Integer, k_K: Integer) -> Float:
@@ -42,12 +43,13 @@ def redraw_at(drawn_P2: Integer, correct_P2: Integer, k_K: Integer) -> Float:
     return np.stack([both_K, only_first_K, only_first_K])
 
 
-def redraw_by_count(correct_P2: Integer, k: int, least: int, most: int) -> Float:
+def redraw_by_count(drawn_P2: Integer, correct_P2: Integer, k: int, least: int, most: int) -> Float:
     """The same under a rule that a count decides: reached from `least` of k successes on, and not reached up to `most`.
 
     Args:
-        correct_P2: correct among k samples of each target, before and after.
-        k: the samples.
+        drawn_P2: samples of each target in the run before and the run after, 2k together or more.
+        correct_P2: correct ones among them.
+        k: the samples of each draw.
         least: successes from which a target is reached; k + 1: never.
         most: successes up to which it is not reached; -1: never. Between the two it is undetermined.
 
@@ -55,19 +57,50 @@ def redraw_by_count(correct_P2: Integer, k: int, least: int, most: int) -> Float
         Expected P, E and S.
 
     Example:
-        >>> redraw_by_count(np.array([[8, 4], [1, 0]]), k=16, least=6, most=5).round(3)
+        >>> redraw_by_count(np.full((2, 2), 16), np.array([[8, 4], [1, 0]]), k=16, least=6, most=5).round(3)
         array([0.284, 0.358, 0.358])
     """
-    # a target enters by the sum of its successes alone, so equal sums are computed once
-    total_C, multiplicity_C = np.unique(correct_P2.sum(axis=1), return_counts=True)
-
-    def at_most(hits_C: Integer) -> Float:
-        return hypergeometric_at_most(hits_C, 2 * k, total_C, k)
-
-    both_C = np.where(total_C >= 2 * least, at_most(total_C - least) - at_most(np.full_like(total_C, least - 1)), 0.0)
-    only_first_C = at_most(np.minimum(most, total_C - least))
-    both, alone = float(multiplicity_C @ np.maximum(both_C, 0.0)), float(multiplicity_C @ only_first_C)
+    # a target enters by its pool alone, so equal pools are computed once
+    pool_U2, multiplicity_U = np.unique(
+        np.stack([drawn_P2.sum(axis=1), correct_P2.sum(axis=1)], axis=1), axis=0, return_counts=True
+    )
+    both_U, alone_U = np.zeros(len(pool_U2)), np.zeros(len(pool_U2))
+    for start in range(0, len(pool_U2), _ROWS_AT_A_TIME):
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        # both draws together are 2k of the pool, and each is half of those
+        hits_UX, chance_UX = _possible_hits(pool_U2[part, 0], pool_U2[part, 1], 2 * k)
+        hits_H, where_UX = np.unique(hits_UX, return_inverse=True)
+        both_H, alone_H = _halves(hits_H, k, least, most)
+        where_UX = where_UX.reshape(hits_UX.shape)
+        both_U[part] = (chance_UX * both_H[where_UX]).sum(axis=1)
+        alone_U[part] = (chance_UX * alone_H[where_UX]).sum(axis=1)
+    both, alone = float(multiplicity_U @ both_U), float(multiplicity_U @ alone_U)
     return np.array([both, alone, alone])
+
+
+def _halves(hits_H: Integer, k: int, least: int, most: int) -> tuple[Float, Float]:
+    """Chances that 2k samples with so many successes, halved at random, are in twice, and first in and then out."""
+
+    def at_most(successes_H: Integer) -> Float:
+        return hypergeometric_at_most(successes_H, 2 * k, hits_H, k)
+
+    both_H = np.where(hits_H >= 2 * least, at_most(hits_H - least) - at_most(np.full_like(hits_H, least - 1)), 0.0)
+    return np.maximum(both_H, 0.0), at_most(np.minimum(most, hits_H - least))
+
+
+def _possible_hits(pool_P: Integer, hits_P: Integer, taken: int | Integer) -> tuple[Integer, Float]:
+    """Numbers of successes among the `taken` of each pool and their chances, but for less than rounding: both P x X."""
+    taken_P = np.broadcast_to(np.asarray(taken, dtype=np.int64), pool_P.shape)
+    share_P = hits_P / np.maximum(pool_P, 1)
+    mean_P = taken_P * share_P
+    spread_P = np.sqrt(mean_P * (1 - share_P) * (pool_P - taken_P) / np.maximum(pool_P - 1, 1))
+    least_P = np.maximum(0, taken_P - (pool_P - hits_P))
+    reach_P = _SPREADS * spread_P + _STEPS
+    first_P = np.maximum(least_P, np.floor(mean_P - reach_P).astype(np.int64))
+    last_P = np.minimum(np.minimum(hits_P, taken_P), np.ceil(mean_P + reach_P).astype(np.int64))
+    possible_PX = first_P[:, None] + np.arange(int((last_P - first_P).max(initial=0)) + 1)
+    log_PX = log_hypergeometric(possible_PX, pool_P[:, None], hits_P[:, None], taken_P[:, None])
+    return np.minimum(possible_PX, last_P[:, None]), np.exp(log_PX)
 
 
 def redraw_above(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) -> Float:
@@ -128,14 +161,8 @@ def redraw_of_rates(drawn_P2: Integer, correct_P2: Integer, prior: tuple[float, 
 
 def _split_pooled(drawn_P2: Integer, correct_P2: Integer, least_P2: Integer, k: int) -> Float:
     """P, E and S of each target, over all divisions of its successes between two draws as large as the runs."""
-    pool_P, hits_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1)
-    share_P = hits_P / pool_P
-    mean_P = drawn_P2[:, 0] * share_P
-    spread_P = np.sqrt(mean_P * (1 - share_P) * drawn_P2[:, 1] / np.maximum(pool_P - 1, 1))
-    first_P = np.maximum(0, np.floor(mean_P - _SPREADS * spread_P).astype(np.int64) - 2)
-    width = int(np.ceil(2 * _SPREADS * spread_P.max(initial=0.0))) + 5
-    before_PX = first_P[:, None] + np.arange(width)
-    chance_PX = np.exp(log_hypergeometric(before_PX, pool_P[:, None], hits_P[:, None], drawn_P2[:, :1]))
+    hits_P = correct_P2.sum(axis=1)
+    before_PX, chance_PX = _possible_hits(drawn_P2.sum(axis=1), hits_P, drawn_P2[:, 0])
     reached = []
     for run, hits_PX in enumerate((before_PX, hits_P[:, None] - before_PX)):
         drawn_P1 = drawn_P2[:, run, None]

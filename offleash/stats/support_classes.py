@@ -397,15 +397,31 @@ def thinned_cells(tally: Tally, k_K: Integer, redraw: bool = False) -> Cells:
                [0.125  , 1.     ],
                [0.     , 0.     ]])
     """
-    short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k_K.max(initial=0)
+    refuse_short(tally, int(k_K.max(initial=0)))
+    redraw_3K = _redraw_seen(tally, k_K) if redraw else None
+    return reach_cells(tally, k_K, reach_PRK(tally, k_K), redraw_3K)
+
+
+def refuse_short(tally: Tally, k: int) -> None:
+    """Refuse a budget that some problem does not have: no average over k samples exists there.
+
+    Args:
+        tally: samples of runs.
+        k: the budget.
+
+    Returns:
+        Nothing; an OffleashError is raised where a problem has fewer samples in one of the runs.
+
+    Example:
+        >>> refuse_short(ol.tally_of_counts(8, [[4, 0]]), 8)
+    """
+    short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k
     if short.any():
         p, r = np.argwhere(short)[0]
         raise OffleashError(
-            f"k={k_K.max()} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
+            f"k={k} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
             f"in {tally.runs[r]!r}. Compare at a smaller k, or leave that problem out."
         )
-    redraw_3K = _redraw_seen(tally, k_K) if redraw else None
-    return reach_cells(tally, k_K, reach_PRK(tally, k_K), redraw_3K)
 
 
 def reach_cells(tally: Tally, k_K: Integer, reach: Float, redraw_3K: Float | None = None) -> Cells:
@@ -438,14 +454,13 @@ def _redraw_seen(tally: Tally, k_K: Integer) -> Float:
     return redraw_of_rates(tally.drawn_PR, tally.correct_PR, beta_prior(drawn_P, correct_P), k_K)
 
 
-def rule_cells(tally: Tally, state_PR: State, k: int, redraw_3: Float | None = None) -> Cells:
-    """Cells of a tally of two runs under a rule that sorts every target into in, out or undetermined.
+def rule_cells(tally: Tally, state_PR: State, k: int) -> Cells:
+    """Cells of a tally of two runs whose targets are in, out or undetermined without any chance: certificates.
 
     Args:
         tally: a tally of two runs.
         state_PR: IN, OUT or UNDETERMINED for every target and run.
         k: the budget the states belong to.
-        redraw_3: P, E and S that two draws of one model would show under the rule; None where nothing is random.
 
     Returns:
         Cells of 0 and 1.
@@ -455,12 +470,33 @@ def rule_cells(tally: Tally, state_PR: State, k: int, redraw_3: Float | None = N
         >>> rule_cells(pair, seen(pair.correct_PR), 8).E_PK[:, 0]
         array([0., 0., 1., 0.])
     """
-    before, after = state_PR[:, BEFORE, None], state_PR[:, AFTER, None]
-    determined = (before != UNDETERMINED) & (after != UNDETERMINED)
-    wanted = ((True, True), (False, True), (True, False))
-    P, E, S = ((determined & ((before == IN) == b) & ((after == IN) == a)).astype(np.float64) for b, a in wanted)
-    redraw_3K = None if redraw_3 is None else redraw_3[:, None]
-    return _cells_of_problems(tally, np.array([k]), P, E, S, determined.astype(np.float64), redraw_3K)
+    return state_cells(tally, (state_PR == IN).astype(np.float64), (state_PR == OUT).astype(np.float64), k)
+
+
+def state_cells(tally: Tally, in_PR: Float, out_PR: Float, k: int, redraw_3: Float | None = None) -> Cells:
+    """Cells of a tally of two runs from the chances that k samples put a target in and out; the rest is undetermined.
+
+    Args:
+        tally: a tally of two runs.
+        in_PR: chance of every target and run to be in.
+        out_PR: chance to be out.
+        k: the budget they belong to.
+        redraw_3: P, E and S that two draws of one model would show under the rule; None where nothing is random.
+
+    Returns:
+        What each problem adds to the cells: products of the chances of both runs.
+
+    Example:
+        >>> pair = ol.tally_of_counts(8, [[4, 0]])
+        >>> cells = state_cells(pair, np.array([[0.5, 0.0]]), np.array([[0.25, 1.0]]), 4)
+        >>> cells.S_PK[:, 0], cells.determined_PK[:, 0]
+        (array([0.5]), array([0.75]))
+    """
+    before_in, before_out = in_PR[:, BEFORE, None], out_PR[:, BEFORE, None]
+    after_in, after_out = in_PR[:, AFTER, None], out_PR[:, AFTER, None]
+    determined = (before_in + before_out) * (after_in + after_out)
+    cells = (before_in * after_in, before_out * after_in, before_in * after_out, determined)
+    return _cells_of_problems(tally, np.array([k]), *cells, None if redraw_3 is None else redraw_3[:, None])
 
 
 def _cells_of_problems(

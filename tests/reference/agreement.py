@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 EXACT = 1e-9
-GRID = 0.015
-"""Relative error of a crossing or an equivalent budget above eight samples. The reference interpolates between
-neighbouring whole numbers; the package between the budgets of a coarser grid, which no document describes."""
 
 
 class Disagreements:

@@ -14,7 +14,7 @@ import pytest
 
 import offleash as ol
 from tests.reference import chance, estimates
-from tests.reference.agreement import GRID, Disagreements
+from tests.reference.agreement import Disagreements
 from tests.reference.compared import REPLICATES, STUDIES, document, seeds
 from tests.reference.resampling import (
     FEWEST,
@@ -29,6 +29,8 @@ from tests.reference.resampling import (
 from tests.reference.studies import Problem, Study, study
 
 RATES = ("SRR", "NDR", "SDS", "NSCR")
+GRID = 0.015
+"""Relative error of a replicate's equivalent budget: the package interpolates it between 12 budgets in each octave."""
 
 
 class Replicates:

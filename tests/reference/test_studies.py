@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tests.reference import chance, estimates
-from tests.reference.agreement import EXACT, GRID, Disagreements
+from tests.reference.agreement import Disagreements
 from tests.reference.compared import SHORT, STUDIES, document, seeds
 from tests.reference.studies import Problem, Record, Study, study
 
@@ -104,7 +104,7 @@ def test_crossing_equivalent_budget_portfolio_and_forecast_agree(seed: int) -> N
     k, problems = case.k, case.problems
     crossing = estimates.crossing(problems, k)
     check.same("crossing.sign_changes", crossing.sign_changes)
-    check.number("crossing.k", crossing.k, grid_tolerance(crossing.k))
+    check.number("crossing.k", crossing.k)
     for of in estimates.budgets(k):
         check_equivalent(check, f"equivalent_budget/kappa/{of}/value", estimates.equivalent(problems, of, k), of)
     check_equivalent(check, "equivalent_budget.k", estimates.equivalent(problems, 1, k), 1)
@@ -135,12 +135,7 @@ def check_equivalent(check: Disagreements, path: str, equivalent: estimates.Equi
     if equivalent.k is None:
         check.same(path, None)
     elif not equivalent.plateau:
-        check.number(path, equivalent.k / of, grid_tolerance(equivalent.k))
-
-
-def grid_tolerance(k: float | None) -> float:
-    """How far a budget may be off."""
-    return EXACT if k is None or k <= 8 else GRID
+        check.number(path, equivalent.k / of)
 
 
 def pairs_of(problems: Sequence[Problem]) -> list[chance.Pair]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offleash.data.tally import Tally, tally_of_counts
 from offleash.errors import OffleashError
-from offleash.stats.change import METRICS, change_of_table, common_budget, states, support_change
+from offleash.stats.change import METRICS, change_of_table, common_budget, support_change
 from offleash.stats.pass_at_k import cover_at
 from offleash.stats.support_classes import Rule
 
@@ -181,7 +181,7 @@ def test_above_a_rate_of_zero_is_seen() -> None:
 def test_a_run_that_stopped_early_serves_only_the_rule_seen(rule: Rule) -> None:
     tally = replace(world(6), until_R=np.array([5, 0]))
     with pytest.raises(OffleashError, match="Use rule 'seen'"):
-        states(tally, rule, 16)
+        support_change(tally, "before", "after", rule=rule, replicates=10)
 
 
 def test_certificates_are_not_made_of_samples() -> None:

@@ -49,8 +49,22 @@ def test_a_rule_on_counts_is_averaged_over_all_divisions(least: int, most: int) 
         for one, other in every:
             a, b = sum(one), sum(other)
             cells += [a >= least and b >= least, a <= most and b >= least, a >= least and b <= most]
-        hits = np.array([[min(correct, k), max(correct - k, 0)]])
-        assert redraw_by_count(hits, k, least, most) == pytest.approx(cells / len(every), abs=1e-12)
+        drawn, hits = np.full((1, 2), k), np.array([[min(correct, k), max(correct - k, 0)]])
+        assert redraw_by_count(drawn, hits, k, least, most) == pytest.approx(cells / len(every), abs=1e-12)
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 0), (2, 1), (3, 0), (4, -1)])
+def test_a_rule_on_counts_with_more_samples_than_k_is_averaged_over_all_draws(least: int, most: int) -> None:
+    k, pool = 3, range(8)
+    pairs = [(one, rest) for one in combinations(pool, k) for rest in combinations(sorted({*pool} - {*one}), k)]
+    for correct in range(len(pool) + 1):
+        hits = [(sum(i < correct for i in one), sum(i < correct for i in rest)) for one, rest in pairs]
+        cells = np.sum(
+            [[a >= least and b >= least, a <= most and b >= least, a >= least and b <= most] for a, b in hits], axis=0
+        )
+        counts = np.array([[min(correct, 5), max(correct - 5, 0)]])
+        shown = redraw_by_count(np.array([[5, 3]]), counts, k, least, most)
+        assert shown == pytest.approx(cells / len(pairs), abs=1e-12)
 
 
 @pytest.mark.parametrize(("before", "after", "correct"), CASES)
@@ -72,7 +86,7 @@ def test_above_a_floor_is_averaged_over_divisions_and_over_the_first_k(before: i
 def test_many_samples_are_divided_within_a_window_that_leaves_nothing_out() -> None:
     drawn, hits = np.array([[4096, 4096]]), np.array([[2100, 2000]])
     wide = redraw_above(drawn, hits, np.array([[2050, 2050]]), 4096)
-    assert wide == pytest.approx(redraw_by_count(hits, 4096, 2050, 2049), abs=1e-10)
+    assert wide == pytest.approx(redraw_by_count(drawn, hits, 4096, 2050, 2049), abs=1e-10)
 
 
 def test_rates_that_are_known_show_what_two_draws_of_them_show() -> None:
@@ -142,4 +156,4 @@ def stopped(rng: np.random.Generator, rate_P: np.ndarray, until: int, budget: in
 
 def test_a_rule_that_decides_nothing_has_thresholds_beyond_the_counts() -> None:
     assert count_thresholds(Rule.CONFIDENT, 2)[0] == 3  # epsilon is above 1 there: no number of successes is in
-    assert redraw_by_count(np.array([[1, 1]]), 1, 2, -1).tolist() == [0, 0, 0]
+    assert redraw_by_count(np.ones((1, 2), int), np.array([[1, 1]]), 1, 2, -1).tolist() == [0, 0, 0]
