@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from offleash.data.content import CONTENT, HASHED, compatible, content_hashes, differs, with_content
+from offleash.data.content import CONTENT, HASHED, content_hashes, contents_agree, fields_differ, with_content
 from offleash.data.run import GOLD_GUESSED, Run
 from offleash.data.tables import Note, question_hash
 from offleash.errors import OffleashError, unknown
@@ -106,7 +106,7 @@ def _choices(details: str) -> object:
 def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> tuple[pl.DataFrame, list[Note]]:
     """Which problem of another run (own) is which of the first, and notes on those that look alike but are not."""
     pairs = pl.DataFrame(schema={"problem": pl.String, "own": pl.String})
-    same = compatible() & ~differs("pictures")
+    same = contents_agree() & ~fields_differ("pictures")
     for keys, condition in (
         (["benchmark", "document", "id"], pl.lit(True)),
         (["benchmark", "identity"], pl.lit(True)),
@@ -136,9 +136,9 @@ def _refuse_guessed_golds(
     """
     rest = [name for name in FIELDS if name != "gold_key"]
     apart = by_id.filter(
-        differs("gold_key"),
+        fields_differ("gold_key"),
         pl.col("guessed") | pl.col("guessed_other"),
-        ~pl.any_horizontal(differs(name) for name in rest),
+        ~pl.any_horizontal(fields_differ(name) for name in rest),
     )
     if apart.height:
         row = apart.row(0, named=True)
@@ -190,7 +190,7 @@ def _unmatched_notes(
     for name in FIELDS:
         source, shared = (by_id, "id") if name == "hash" else (by_text, "text")
         # A field that no candidate shares is what keeps the two apart.
-        apart = source.filter(differs(name).all().over("problem")).unique("problem", maintain_order=True)
+        apart = source.filter(fields_differ(name).all().over("problem")).unique("problem", maintain_order=True)
         if apart.is_empty():
             continue
         example = _texts(apart, left, right)
@@ -200,7 +200,7 @@ def _unmatched_notes(
         theirs = f"with the {shared} of one in {after} but {words[name]}"
         text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
         notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True, code=UNMATCHED))
-    alike = by_text.filter(compatible() & ~differs("pictures")).unique("problem", maintain_order=True)
+    alike = by_text.filter(contents_agree() & ~fields_differ("pictures")).unique("problem", maintain_order=True)
     if alike.height:
         theirs = f"with the content of several in {after} {_were(alike.height)} not matched: {NO_ID_DECIDES}"
         text = f"{_problems(alike.height)} of {before} {theirs}"

@@ -15,14 +15,14 @@ WRITING_SUFFIX = ".writing"  # ends the name of a file that is not whole yet
 REPLACED_SUFFIXES = (".parquet", ".json")  # endings of files that are replaced as a whole
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_text_atomically(file: Path, text: str) -> None:
     """Write a text beside its name, then rename; an OSError is the caller's to explain."""
     temporary = file.with_name(file.name + WRITING_SUFFIX)
     temporary.unlink(missing_ok=True)
-    with temporary.open("x", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
+    with temporary.open("x", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     temporary.replace(file)
 
 
@@ -39,10 +39,10 @@ def refuse_links(run: Path) -> None:
             if not path.is_symlink() or name.endswith(WRITING_SUFFIX):
                 continue
             if not (path.suffix in REPLACED_SUFFIXES and path.is_file()):
-                raise link_refused(path, run)
+                raise symlink_error(path, run)
 
 
-def link_refused(link: Path, run: Path) -> OffleashError:
+def symlink_error(link: Path, run: Path) -> OffleashError:
     """What to say of a link that would be written through."""
     copy = f"cp -rL {quote(str(run))} COPY"
     return OffleashError(

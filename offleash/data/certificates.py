@@ -22,7 +22,7 @@ from offleash.data.run import (
     write_facts,
 )
 from offleash.data.run_folder import PROBLEMS_FILE, folder_name, is_run, read_problems
-from offleash.data.shards import SHARD, as_table, scan_shards, write_atomically
+from offleash.data.shards import SHARD, cast_to_schema, scan_shards, write_atomically
 from offleash.data.tables import TRUNCATED, VERDICT, VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.data.verifier_choice import choose_verdicts
@@ -65,7 +65,7 @@ class Certificate:
     problems: pl.DataFrame  # PROBLEMS
     terms: CertificateSettings
     verifier: str
-    table: pl.DataFrame  # a row a problem that is certified: see `masses`
+    table: pl.DataFrame  # a row per certified problem: see `mass_table`
     completions: pl.LazyFrame  # problem, key, finish, p, verdict
 
 
@@ -76,7 +76,7 @@ class CertificateFolder:
     path: Path
 
     def begin(self, name: str, problems: pl.DataFrame, terms: CertificateSettings) -> None:
-        """Write what a certificate starts with: run.json first, so that a kill leaves something to go on with."""
+        """Write the first files of a certificate: run.json first, so that a killed process can be resumed."""
         origin = terms.origin
         facts = {
             "kind": CERTIFICATE,
@@ -95,7 +95,7 @@ class CertificateFolder:
         if read_facts(self.path).get("problem_set") == problem_set_hash(problems):
             write_atomically(self.path / PROBLEMS_FILE, problems)
 
-    def whole(self) -> bool:
+    def has_problems(self) -> bool:
         return (self.path / PROBLEMS_FILE).is_file()
 
     def write(self, shard: str, completions: pl.DataFrame, expansion: pl.DataFrame) -> None:
@@ -105,20 +105,20 @@ class CertificateFolder:
             ("expansions", expansion, EXPANSIONS),
         ):
             (self.path / folder).mkdir(exist_ok=True)
-            write_atomically(self.path / folder / shard, as_table(frame, schema))
+            write_atomically(self.path / folder / shard, cast_to_schema(frame, schema))
 
     def write_verdicts(self, verifier: str, shard: str, frame: pl.DataFrame) -> None:
         folder = self.path / "judged" / folder_name(verifier)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / shard, as_table(frame, VERDICTS).sort("problem", "index"))
+        write_atomically(folder / shard, cast_to_schema(frame, VERDICTS).sort("problem", "index"))
 
-    def done(self) -> set[str]:
-        """Shards of problems that are expanded; what a kill left of another is removed."""
-        done = {file.name for file in (self.path / "expansions").glob(SHARD)}
+    def completed_shards(self) -> set[str]:
+        """Shards of expanded problems; partial shards left by a killed process are removed."""
+        completed = {file.name for file in (self.path / "expansions").glob(SHARD)}
         for file in (self.path / "completions").glob(SHARD):
-            if file.name not in done:
+            if file.name not in completed:
                 file.unlink()
-        return done
+        return completed
 
     def completions(self, shard: str) -> pl.DataFrame:
         return scan_shards(self.path / "completions", COMPLETIONS, shard).collect()
@@ -145,8 +145,8 @@ def refuse_drawing_into(path: Path) -> None:
         )
 
 
-def read_terms(path: Path) -> CertificateSettings:
-    """What a certificate depends on."""
+def read_certificate_settings(path: Path) -> CertificateSettings:
+    """The settings that a certificate depends on."""
     facts = read_facts(path).get("facts")
     known = facts if isinstance(facts, dict) else {}
     try:
@@ -158,13 +158,13 @@ def read_terms(path: Path) -> CertificateSettings:
         )
     except (KeyError, ValueError, TypeError):
         raise OffleashError(
-            f"{path / RUN_FILE} is damaged: settings of the certificate are missing. Restore it, or certify again."
+            f"{path / RUN_FILE} is damaged: some settings of the certificate are missing. Restore it, or certify again."
         ) from None
 
 
 def open_certificate(path: Path, name: str | None = None, verifier: str | None = None) -> Certificate:
     """A certificate folder as tables, with the verdicts of one verifier."""
-    terms, problems = read_terms(path), read_problems(path)
+    terms, problems = read_certificate_settings(path), read_problems(path)
     if not any((path / "expansions").glob(SHARD)):
         raise OffleashError(f"{path} has no certified problems yet. Resume it with `offleash certify`.")
     chosen = _verifier(path, verifier)
@@ -181,10 +181,10 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
             pl.col("verdict").fill_null(pl.lit(Verdict.FAILED.value, VERDICT)),  # not judged yet: says nothing
         )
     )
-    table = masses(completions, expansions, terms.epsilon)
-    short = table.filter(pl.col("found") != pl.col("completions"))
-    if short.height:
-        problem, stored, written = short.select("problem", "found", "completions").row(0)
+    table = mass_table(completions, expansions, terms.epsilon)
+    incomplete = table.filter(pl.col("found") != pl.col("completions"))
+    if incomplete.height:
+        problem, stored, written = incomplete.select("problem", "found", "completions").row(0)
         raise OffleashError(
             f"{path}: problem {problem!r} has {stored} completions, but {written} were written. Restore its shard in "
             "'expansions', which was changed or removed; or delete it and certify again."
@@ -193,8 +193,8 @@ def open_certificate(path: Path, name: str | None = None, verifier: str | None =
     return Certificate(label, problems, terms, chosen, table.drop("found"), completions)
 
 
-def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) -> pl.DataFrame:
-    """Per problem the mass of every verdict, and what is most probable of the correct ones and of the failed."""
+def mass_table(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) -> pl.DataFrame:
+    """For each problem, the mass of every verdict and its largest correct and failed completion."""
     p, verdict = pl.col("p"), pl.col("verdict")
 
     def mass(kind: Verdict) -> pl.Expr:
@@ -211,16 +211,16 @@ def masses(completions: pl.LazyFrame, expansions: pl.DataFrame, epsilon: float) 
         ((verdict == Verdict.CORRECT.value) & (p > epsilon)).sum().cast(pl.Int64).alias("correct_completions"),
         pl.len().cast(pl.Int64).alias("found"),
     )
-    joined = expansions.join(by_problem.collect(), on="problem", how="left", maintain_order="left")
+    table = expansions.join(by_problem.collect(), on="problem", how="left", maintain_order="left")
     numbers = [*(kind.value for kind in Verdict), "truncated", "largest", "largest_failed"]
-    return joined.with_columns(
+    return table.with_columns(
         pl.col(numbers).fill_null(0.0),
         pl.col("correct_completions", "found").fill_null(0),
         pl.col("completions").cast(pl.Int64),
     )
 
 
-def joined(name: str, certificates: list[Certificate]) -> Certificate:
+def merge_certificates(name: str, certificates: list[Certificate]) -> Certificate:
     """Certificates of several sets of problems as one; the coarsest epsilon holds for all."""
     if len(certificates) == 1:
         return certificates[0]
@@ -230,9 +230,11 @@ def joined(name: str, certificates: list[Certificate]) -> Certificate:
         raise OffleashError(
             f"{name!r}: problem {duplicated['problem'][0]!r} is in two of the certificates. Give only one of them."
         )
-    _same(name, "model", (certificate.terms.origin.model for certificate in certificates))
-    _same(name, "vocabulary", (certificate.terms.vocabulary for certificate in certificates))
-    _same(name, "decoding", (json.dumps(dict(certificate.terms.origin.decoding)) for certificate in certificates))
+    _require_equal(name, "model", (certificate.terms.origin.model for certificate in certificates))
+    _require_equal(name, "vocabulary", (certificate.terms.vocabulary for certificate in certificates))
+    _require_equal(
+        name, "decoding", (json.dumps(dict(certificate.terms.origin.decoding)) for certificate in certificates)
+    )
     coarsest = max(certificates, key=lambda certificate: certificate.terms.epsilon)
     verifiers = ", ".join(dict.fromkeys(certificate.verifier for certificate in certificates))
     return Certificate(
@@ -245,17 +247,19 @@ def joined(name: str, certificates: list[Certificate]) -> Certificate:
     )
 
 
-def _same(name: str, what: str, values: Iterable[str]) -> None:
+def _require_equal(name: str, setting: str, values: Iterable[str]) -> None:
     distinct = list(dict.fromkeys(values))
     if len(distinct) > 1:
-        raise OffleashError(f"The certificates of {name!r} differ in {what} ({', '.join(distinct)}). Give one of them.")
+        raise OffleashError(
+            f"The certificates of {name!r} differ in {setting} ({', '.join(distinct)}). Give one of them."
+        )
 
 
-def _verifier(path: Path, wanted: str | None) -> str:
+def _verifier(path: Path, requested: str | None) -> str:
     """The folder of verdicts to read: the one named, else the newest version of the only verifier."""
     folder = path / "judged"
     known = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
-    chosen = choose_verdicts(path, folder, known, wanted).name
+    chosen = choose_verdicts(path, folder, known, requested).name
     if chosen is None:
         raise OffleashError(f"{path} has no verdicts yet. Resume it with `offleash certify`.")
     return chosen

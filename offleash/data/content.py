@@ -44,12 +44,12 @@ def content_hashes(
     >>> content_hashes() is None
     True
     """
-    fields = {"choices": _listed(choices), "images": images, "tests": tests, "context": context}
+    fields = {"choices": _choice_list(choices), "images": images, "tests": tests, "context": context}
     hashes = {name: _hash(value) for name, value in fields.items() if value not in (None, "", [], {})}
     return json.dumps(hashes, sort_keys=True) if hashes else None
 
 
-def _listed(choices: object) -> object:
+def _choice_list(choices: object) -> object:
     """Choices as a list of texts, also of {"label": [...], "text": [...]} and {"A": ..., "B": ...}."""
     if isinstance(choices, dict):
         texts = choices.get("text", choices.get("choices"))
@@ -80,9 +80,9 @@ def gold_key(gold: str | None) -> str | None:
         text = boxed[1].strip()
     if not _NUMBER.fullmatch(text):
         return text
-    whole, _, fraction = text.replace(",", "").lstrip("+").partition(".")
-    sign, digits = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
-    number = (digits.lstrip("0") or "0") + (f".{kept}" if (kept := fraction.rstrip("0")) else "")
+    integer_part, _, fraction = text.replace(",", "").lstrip("+").partition(".")
+    sign, digits = ("-", integer_part[1:]) if integer_part.startswith("-") else ("", integer_part)
+    number = (digits.lstrip("0") or "0") + (f".{decimals}" if (decimals := fraction.rstrip("0")) else "")
     return number if number == "0" else sign + number
 
 
@@ -96,11 +96,11 @@ def with_content(problems: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def differs(field: str, suffix: str = "_other") -> pl.Expr:
+def fields_differ(field: str, suffix: str = "_other") -> pl.Expr:
     """Whether both sides of a join have this field, with different values."""
     return (pl.col(field) != pl.col(f"{field}{suffix}")).fill_null(False)
 
 
-def compatible(suffix: str = "_other", without: tuple[str, ...] = ()) -> pl.Expr:
+def contents_agree(suffix: str = "_other", ignored: tuple[str, ...] = ()) -> pl.Expr:
     """Whether no field of the content differs between the two sides of a join."""
-    return ~pl.any_horizontal([differs(field, suffix) for field in CONTENT if field not in without])
+    return ~pl.any_horizontal([fields_differ(field, suffix) for field in CONTENT if field not in ignored])

@@ -16,7 +16,9 @@ from offleash.data.run import Origin
 from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
 
-SHOWN = 160  # characters of a value in a message: two prompts that differ at their ends still look different
+MAX_VALUE_CHARACTERS = (
+    160  # characters of a value in a message: two prompts that differ at their ends still look different
+)
 # Versions of libraries may change within a run: they are recorded, not compared. The model is compared by its full
 # name, with revision and adapter, which the user types; the sampler's own name for it follows from that.
 NOT_COMPARED = {"versions", "model"}
@@ -56,10 +58,10 @@ def differences(
 
 def origin_differences(stored: Origin, requested: Origin) -> list[SettingDifference]:
     """What would change who answers, or how. The grid of requests and the key follow from the rest."""
-    return differences(_compared(stored), _compared(requested))
+    return differences(_comparable_settings(stored), _comparable_settings(requested))
 
 
-def _compared(origin: Origin) -> dict[str, object]:
+def _comparable_settings(origin: Origin) -> dict[str, object]:
     return {
         "model": origin.model,
         "seed": origin.seed,
@@ -105,7 +107,9 @@ def refuse_differences(path: Path, contents: str, pairs: Sequence[SettingDiffere
         step: a sentence on what the user can do.
     """
     if pairs:
-        lines = "\n".join(f"  {name}: stored {_shown(old)}, requested {_shown(new)}" for name, old, new in pairs)
+        lines = "\n".join(
+            f"  {name}: stored {_shortened_value(old)}, requested {_shortened_value(new)}" for name, old, new in pairs
+        )
         raise OffleashError(f"{path} holds {contents} made with different settings:\n{lines}\n{step}")
 
 
@@ -114,6 +118,10 @@ def resume_step(verb: str) -> str:
     return f"Use the stored settings to resume, or {verb} into another folder with -o."
 
 
-def _shown(value: object) -> str:
+def _shortened_value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
-    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
+    return (
+        text
+        if len(text) <= MAX_VALUE_CHARACTERS
+        else f"{text[: MAX_VALUE_CHARACTERS // 2]} … {text[-MAX_VALUE_CHARACTERS // 2 :]}"
+    )

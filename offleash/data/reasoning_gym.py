@@ -18,11 +18,11 @@ TAG = "!"  # a JSON object with this key is one of ours: {"!": kind, "of": conte
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def encoded(value: object) -> Json:
+def encode_value(value: object) -> Json:
     """The value in JSON's own types; what JSON lacks becomes an object with its kind. Enums and NumPy turn plain."""
     match value:
         case Enum():
-            return encoded(value.value)
+            return encode_value(value.value)
         case None | bool():
             return value
         case int():
@@ -32,19 +32,19 @@ def encoded(value: object) -> Json:
         case str():
             return str(value)  # numpy.str_ and the like lose their class here
         case list():
-            return [encoded(item) for item in value]
+            return [encode_value(item) for item in value]
         case tuple():
-            return _tagged("tuple", [encoded(item) for item in value])
+            return _tagged("tuple", [encode_value(item) for item in value])
         case dict() if TAG not in value and all(isinstance(key, str) for key in value):
-            return {str(key): encoded(item) for key, item in value.items()}
+            return {str(key): encode_value(item) for key, item in value.items()}
         case dict():
-            return _tagged("dict", [[encoded(key), encoded(item)] for key, item in value.items()])
+            return _tagged("dict", [[encode_value(key), encode_value(item)] for key, item in value.items()])
         case set() | frozenset():
             # sorted: the order of a set changes from one process to the next, the file must not
-            items: list[Json] = sorted((encoded(item) for item in value), key=repr)
+            items: list[Json] = sorted((encode_value(item) for item in value), key=repr)
             return _tagged("frozenset" if isinstance(value, frozenset) else "set", items)
         case complex():
-            return _tagged("complex", [encoded(value.real), encoded(value.imag)])
+            return _tagged("complex", [encode_value(value.real), encode_value(value.imag)])
         case Fraction() | Decimal() | bytes():
             return _tagged(type(value).__name__, value.hex() if isinstance(value, bytes) else str(value))
         case datetime() | date() | time():
@@ -54,14 +54,14 @@ def encoded(value: object) -> Json:
     return _library_value_json(value)
 
 
-def decoded(value: Json) -> object:
+def decode_value(value: Json) -> object:
     """The value that was encoded."""
     if isinstance(value, list):
-        return [decoded(item) for item in value]
+        return [decode_value(item) for item in value]
     if not isinstance(value, dict):
         return value
     if TAG not in value:
-        return {key: decoded(item) for key, item in value.items()}
+        return {key: decode_value(item) for key, item in value.items()}
     kind, content = value[TAG], value.get("of")
     if not isinstance(kind, str) or kind not in KINDS:
         raise OffleashError(f"An encoded value has the unknown type {kind!r}. Known: {', '.join(sorted(KINDS))}.")
@@ -75,16 +75,16 @@ def _tagged(kind: str, content: Json) -> Json:
 def _library_value_json(value: object) -> Json:
     """NumPy's scalars and arrays, known by their methods: this file imports no library."""
     if type(value).__module__.partition(".")[0] == "numpy":
-        plain = getattr(value, "tolist", None)
-        if callable(plain):
-            return encoded(plain())
+        to_plain = getattr(value, "tolist", None)
+        if callable(to_plain):
+            return encode_value(to_plain())
     raise OffleashError(f"A {type(value).__module__}.{type(value).__name__} cannot be stored as JSON: {value!r:.80}.")
 
 
 def _items(content: Json) -> list[object]:
     if not isinstance(content, list):
         raise OffleashError(f"An encoded collection should hold a list; found {content!r:.80}.")
-    return [decoded(item) for item in content]
+    return [decode_value(item) for item in content]
 
 
 KINDS: dict[str, Callable[[Json], object]] = {

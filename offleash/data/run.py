@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.atomic import write_whole
+from offleash.data.atomic import write_text_atomically
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.version import __version__
@@ -108,20 +108,20 @@ CERTIFICATE = "certificate"  # the kind of a folder that holds certificates inst
 RUN_FILE = "run.json"
 
 
-def _whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _number(value: object) -> bool:
-    return _whole(value) or (isinstance(value, float) and math.isfinite(value))
+def _is_number(value: object) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 # What a value must be, by the name of its type. A check by hand, not pydantic: whoever opens a run folder would pay for
 # its import (`python -X importtime -c "import pydantic"`), and these fifteen fields would not become shorter by it.
 FIELD_TYPES: dict[str, Callable[[object], bool]] = {
-    "an integer": _whole,
-    "an integer or null": lambda value: value is None or _whole(value),
-    "a number": _number,
+    "an integer": _is_integer,
+    "an integer or null": lambda value: value is None or _is_integer(value),
+    "a number": _is_number,
     "a string": lambda value: isinstance(value, str),
     "a string or null": lambda value: value is None or isinstance(value, str),
     "a list of strings": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
@@ -237,7 +237,7 @@ def _check(path: Path, key: str, section: object, types: Mapping[str, str]) -> N
 
 def _write(path: Path, document: Mapping[str, object]) -> None:
     try:
-        write_whole(path / RUN_FILE, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(path / RUN_FILE, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OffleashError(
             f"{path / RUN_FILE} could not be written ({error.strerror}). Check disk space and permissions."

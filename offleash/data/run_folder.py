@@ -16,7 +16,14 @@ from weakref import finalize
 
 import polars as pl
 
-from offleash.data.atomic import WRITING_SUFFIX, link_refused, open_no_link, refuse_links, remove_leftovers, write_whole
+from offleash.data.atomic import (
+    WRITING_SUFFIX,
+    open_no_link,
+    refuse_links,
+    remove_leftovers,
+    symlink_error,
+    write_text_atomically,
+)
 from offleash.data.run import (
     CERTIFICATE,
     RUN_FILE,
@@ -35,12 +42,12 @@ from offleash.data.shards import (
     CHECKSUMS,
     SHARD,
     add_shard,
-    as_table,
+    cast_to_schema,
     first_line,
     mark_missing_shards,
     next_shard,
     record_missing_checksums,
-    refuse_changed,
+    refuse_changed_shard,
     replace_shard,
     scan_shards,
     write_atomically,
@@ -109,14 +116,14 @@ class RunFolder:
         folder = self.path / "verdicts" / folder_name(verifier)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / shard if shard is not None else next_shard(folder)
-        replace_shard(file, as_table(frame, VERDICTS).sort("problem", "index"))
+        replace_shard(file, cast_to_schema(frame, VERDICTS).sort("problem", "index"))
 
     def write_verifier_metadata(self, verifier: str, text: str) -> None:
         """A note beside a verifier's verdicts on what they are made with; written before the first of them."""
         file = self.path / "verdicts" / folder_name(verifier) / ABOUT
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, text + "\n")
+            write_text_atomically(file, text + "\n")
         except OSError as error:
             raise OffleashError(
                 f"{file} could not be written ({error.strerror}). Check disk space and permissions."
@@ -129,13 +136,13 @@ class RunFolder:
     def verdict_shards(self) -> list[Path]:
         return sorted((self.path / "verdicts").glob(f"*/{SHARD}"))
 
-    def verdicts_on(self, verifier: str, shard: str) -> pl.DataFrame | None:
+    def verdicts_of_shard(self, verifier: str, shard: str) -> pl.DataFrame | None:
         """The verdicts already given on a shard of samples; refused where they are not what was written."""
         file = self.path / "verdicts" / folder_name(verifier) / shard
         if not file.is_file():
             return None
         verdicts = scan_shards(file.parent, VERDICTS, shard)  # first: one that is cut off is refused as damaged
-        refuse_changed(file)
+        refuse_changed_shard(file)
         return verdicts.collect()
 
 
@@ -155,7 +162,7 @@ def create_run(
     """A new run folder; refused where one exists, since facts are written once."""
     with claim_run(path) as run:
         if is_run(path):
-            raise _not_empty(path)
+            raise _not_empty_error(path)
         problems = as_problems(problems)
         run.write_problems(problems)
         yield run
@@ -188,9 +195,9 @@ def refuse_other_folder(path: Path) -> None:
     """Refuse a path in which no run is and none may begin."""
     if path.is_file():
         raise OffleashError(f"{path} is a file, but a run is a folder. Choose another name with -o.")
-    own = (_LOCK, RUN_FILE + WRITING_SUFFIX)  # left by a draw that was killed before it began
-    if path.is_dir() and not is_run(path) and any(entry.name not in own for entry in path.iterdir()):
-        raise _not_empty(path)
+    allowed_files = (_LOCK, RUN_FILE + WRITING_SUFFIX)  # left by a draw that was killed before it began
+    if path.is_dir() and not is_run(path) and any(entry.name not in allowed_files for entry in path.iterdir()):
+        raise _not_empty_error(path)
 
 
 def open_run(path: Path, name: str | None = None, verifier: str | None = None) -> Run:
@@ -202,13 +209,15 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
     chosen = choice.name
     facts, origin = document.get("facts"), origin_in(document, path)
     name = name or str(document.get("name") or path.name)
-    taken = f"{name}: the verdicts are those of {chosen}, the newest version"
-    others = f"also available: {', '.join(choice.passed_over)} (--verdicts NAME)"
-    notes = (Note(f"{taken}; {others}", warning=True, code="verdicts_chosen"),) if choice.passed_over else ()
+    choice_text = f"{name}: using the verdicts of {chosen}, the newest version"
+    others_text = f"also available: {', '.join(choice.passed_over)} (--verdicts NAME)"
+    notes = (Note(f"{choice_text}; {others_text}", warning=True, code="verdicts_chosen"),) if choice.passed_over else ()
     return Run(
         name=name,
         problems=problems,
-        verdicts=scan_shards(path / "verdicts" / folder_name(chosen), VERDICTS) if chosen else _unverified(path),
+        verdicts=scan_shards(path / "verdicts" / folder_name(chosen), VERDICTS)
+        if chosen
+        else _unverified_samples(path),
         samples=scan_shards(path / "samples", SAMPLES) if any((path / "samples").glob(SHARD)) else None,
         verifier=chosen,
         budget=budget_in(document),
@@ -256,7 +265,7 @@ def verifiers(path: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if any(entry.glob(SHARD))) if folder.is_dir() else []
 
 
-def _unverified(path: Path) -> pl.LazyFrame:
+def _unverified_samples(path: Path) -> pl.LazyFrame:
     """Samples that nobody has judged, as verdicts that are null."""
     samples = scan_shards(path / "samples", SAMPLES).select("problem", "index")
     return samples.with_columns([pl.lit(None, kind).alias(column) for column, kind in list(VERDICTS.items())[2:]])
@@ -274,7 +283,7 @@ def _problems(file: Path) -> pl.DataFrame:
     return as_problems(problems)
 
 
-def _not_empty(path: Path) -> OffleashError:
+def _not_empty_error(path: Path) -> OffleashError:
     return OffleashError(f"{path} exists and is not empty. Choose another folder with -o, or remove it first.")
 
 
@@ -287,7 +296,7 @@ def _locked(path: Path) -> Iterator[None]:
         descriptor = open_no_link(path / _LOCK, os.O_RDWR)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise link_refused(path / _LOCK, path) from None
+            raise symlink_error(path / _LOCK, path) from None
         raise OffleashError(
             f"{path / _LOCK} cannot be opened ({error.strerror}). Check permissions, or copy the run to a folder of "
             "your own."

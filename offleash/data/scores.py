@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from offleash.data.atomic import write_whole
+from offleash.data.atomic import write_text_atomically
 from offleash.data.run_folder import folder_name
 from offleash.data.shards import SHARD, read_sidecar, scan_shards, write_sidecar
 from offleash.errors import OffleashError
@@ -78,7 +78,7 @@ def scores_folder(run: Path, name: str) -> Path:
     return run / SCORES_FOLDER / folder_name(name)
 
 
-def scores_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
+def scores_of_shard(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The scores of a shard of samples; None where there are none yet."""
     return read_sidecar(scores_folder(run, name) / shard, SCORES, f"score {run} again")
 
@@ -112,34 +112,36 @@ def write_score_metadata(run: Path, name: str, document: Mapping[str, object]) -
     file = scores_folder(run, name) / ABOUT_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(file, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OffleashError(
             f"{file} could not be written ({error.strerror}). Check disk space and permissions."
         ) from None
 
 
-def same_model(first: Mapping[str, object], second: Mapping[str, object]) -> bool:
-    """Whether two say of themselves that they are one model, by its weights where both can be seen."""
+def is_same_model(first: Mapping[str, object], second: Mapping[str, object]) -> bool:
+    """Whether two descriptions are of the same model, by the hash of its weights where both have one."""
     if first.get("fingerprint") and second.get("fingerprint"):
         return first["fingerprint"] == second["fingerprint"]
     return all(first.get(name) == second.get(name) for name in MODEL_FIELDS)
 
 
 def own_scores(run: Path, drawn: Mapping[str, object]) -> str | None:
-    """The name under which scores of the model that drew a run stand; of several, those by its own distribution."""
+    """The name of the scores by the model that drew the run; if there are several, those under temperature 1."""
     candidates = []
     for name in scored_models(run):
         stored = read_score_metadata(run, name) or {}
         about, decoding = stored.get("about"), stored.get("decoding")
-        if isinstance(about, dict) and same_model(drawn, about):
-            plain = isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1
-            candidates.append((not plain, name))
+        if isinstance(about, dict) and is_same_model(drawn, about):
+            is_plain_decoding = (
+                isinstance(decoding, dict) and decoding.get("temperature") == 1 and decoding.get("top_p") == 1
+            )
+            candidates.append((not is_plain_decoding, name))
     return min(candidates)[1] if candidates else None
 
 
 def with_token_means(scores: pl.LazyFrame) -> pl.LazyFrame:
-    """Scores with their means a token and the perplexity of each trace; null where it has no tokens or no sums."""
+    """Scores with their means per token and the perplexity of each trace; null where it has no tokens or no sums."""
     tokens = pl.when(pl.col("tokens") > 0).then(pl.col("tokens"))
     means = scores.with_columns(
         mean_logprob=pl.col("logprob_raw") / tokens,
@@ -174,7 +176,7 @@ def positions_folder(run: Path, name: str) -> Path:
 
 
 def scan_positions(run: Path, name: str) -> pl.LazyFrame:
-    """All positions of a run's samples that stand under a model's name (POSITIONS), read lazily."""
+    """All positions of a run's samples stored under a model's name (POSITIONS), read lazily."""
     return scan_shards(positions_folder(run, name), POSITIONS)
 
 
@@ -182,7 +184,7 @@ def has_positions(run: Path, name: str) -> bool:
     return any(positions_folder(run, name).glob(SHARD))
 
 
-def positions_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
+def positions_of_shard(run: Path, name: str, shard: str) -> pl.DataFrame | None:
     """The positions of a shard of samples; None where there are none, or they cannot be read."""
     try:
         return read_sidecar(positions_folder(run, name) / shard, POSITIONS, "score again")
@@ -192,5 +194,5 @@ def positions_on(run: Path, name: str, shard: str) -> pl.DataFrame | None:
 
 def write_positions(run: Path, name: str, frame: pl.DataFrame, shard: str) -> None:
     """The positions of a shard of samples, under its name; written whole."""
-    bin_sums = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
-    write_sidecar(positions_folder(run, name) / shard, bin_sums, POSITIONS, ("problem", "kind", "bin"))
+    summed_bins = frame.group_by("problem", "kind", "bin").agg(pl.col("tokens", "entropy").sum())
+    write_sidecar(positions_folder(run, name) / shard, summed_bins, POSITIONS, ("problem", "kind", "bin"))

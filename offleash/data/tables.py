@@ -121,7 +121,7 @@ COUNTS: dict[str, pl.DataType] = {
 def entries(columns: dict[str, list[object]]) -> pl.DataFrame:
     """A frame of entries from the columns a reader has; the others are null."""
     height = len(next(iter(columns.values()), []))
-    unknown = columns.keys() - ENTRIES.keys()
-    assert not unknown, f"unknown columns: {unknown}"
-    filled = {name: columns.get(name) or [None] * height for name in ENTRIES}
-    return pl.DataFrame(filled, schema=ENTRIES, strict=False)
+    unknown_columns = columns.keys() - ENTRIES.keys()
+    assert not unknown_columns, f"unknown columns: {unknown_columns}"
+    complete_columns = {name: columns.get(name) or [None] * height for name in ENTRIES}
+    return pl.DataFrame(complete_columns, schema=ENTRIES, strict=False)

@@ -76,8 +76,8 @@ class Tally:
         """The same tally for two of its runs, in that order."""
         columns = [self.column(before), self.column(after)]
         by_run = {name: getattr(self, name)[:, columns] for name in _BY_TARGET if name.endswith("_PR")}
-        flat = {name: getattr(self, name)[columns] for name in ("budget_R", "until_R", "ordered_R")}
-        return replace(self, runs=(before, after), **by_run, **flat)
+        run_arrays = {name: getattr(self, name)[columns] for name in ("budget_R", "until_R", "ordered_R")}
+        return replace(self, runs=(before, after), **by_run, **run_arrays)
 
 
 _BY_TARGET = (
@@ -113,9 +113,9 @@ def tally_of_counts(
     """
     drawn, correct = np.asarray(drawn_PR, dtype=np.int64), np.asarray(correct_PR, dtype=np.int64)
     drawn = np.broadcast_to(drawn, correct.shape).copy()
-    wrong = np.argwhere((correct < 0) | (correct > drawn))
-    if wrong.size:
-        p, r = wrong[0]
+    invalid = np.argwhere((correct < 0) | (correct > drawn))
+    if invalid.size:
+        p, r = invalid[0]
         raise OffleashError(
             f"Problem {p} of run {runs[r]!r} has {correct[p, r]} correct of {drawn[p, r]} drawn. "
             "Correct must be between 0 and drawn."

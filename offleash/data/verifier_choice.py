@@ -46,7 +46,7 @@ def verdicts_name(identities: Iterable[str]) -> str:
     return f"{MIXED}@{blake2b(' '.join(distinct).encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
 
 
-def choose_verdicts(run: Path, folder: Path, known: Sequence[str], wanted: str | None) -> VerdictChoice:
+def choose_verdicts(run: Path, folder: Path, available: Sequence[str], requested: str | None) -> VerdictChoice:
     """The verdicts to read.
 
     Args:
@@ -55,30 +55,34 @@ def choose_verdicts(run: Path, folder: Path, known: Sequence[str], wanted: str |
         known: their names.
         wanted: a verifier, with or without its version; None: the only one there is.
     """
-    names = {name.partition("@")[0] for name in known if "@" in name}
-    if wanted is not None:
-        exact = folder_name(STORED_VERIFIER_NAMES.get(wanted, wanted))
-        versions = [exact] if exact in known else [name for name in known if name.startswith(f"{exact}@")]
+    names = {name.partition("@")[0] for name in available if "@" in name}
+    if requested is not None:
+        requested_folder = folder_name(STORED_VERIFIER_NAMES.get(requested, requested))
+        versions = (
+            [requested_folder]
+            if requested_folder in available
+            else [name for name in available if name.startswith(f"{requested_folder}@")]
+        )
         if not versions:
-            raise unknown("verifier with verdicts in " + str(run), wanted, names.union(known))
+            raise unknown("verifier with verdicts in " + str(run), requested, names.union(available))
     else:
-        versions = list(known)
-        if len(known) > 1 and (len(names) > 1 or not all("@" in name for name in known)):
+        versions = list(available)
+        if len(available) > 1 and (len(names) > 1 or not all("@" in name for name in available)):
             raise OffleashError(
-                f"{run} has verdicts from several verifiers: {', '.join(known)}. Choose one with --verdicts."
+                f"{run} has verdicts from several verifiers: {', '.join(available)}. Choose one with --verdicts."
             )
     if len(versions) < 2:
         return VerdictChoice(versions[0] if versions else None)
-    newest = _newest({name: recorded(folder / name) for name in versions})
+    newest = _newest_folder({name: recorded_versions(folder / name) for name in versions})
     if newest is None:
         raise OffleashError(
-            f"{run} has verdicts of several versions, and their records do not say which is the newest: "
+            f"{run} has verdicts from several versions of a verifier, and it is not recorded which is the newest: "
             f"{', '.join(versions)}. Choose one with --verdicts NAME."
         )
     return VerdictChoice(newest, tuple(name for name in versions if name != newest))
 
 
-def recorded(folder: Path) -> Mapping[str, str] | None:
+def recorded_versions(folder: Path) -> Mapping[str, str] | None:
     """Versions by verifier that the verdicts of a folder were made with; None where no record says so.
 
     The record must be the folder's own: its identities give the folder's name. Without one, the name of a folder of
@@ -97,7 +101,7 @@ def recorded(folder: Path) -> Mapping[str, str] | None:
     return {name: version for name, _, version in pairs}
 
 
-def _newest(records: Mapping[str, Mapping[str, str] | None]) -> str | None:
+def _newest_folder(records: Mapping[str, Mapping[str, str] | None]) -> str | None:
     """The folder that is newer than every other; None where that is not known."""
     for name, record in records.items():
         others = [other for key, other in records.items() if key != name]
@@ -110,11 +114,11 @@ def _is_newer(record: Mapping[str, str] | None, other: Mapping[str, str] | None)
     """Whether the same verifiers are all at least as new, and some newer."""
     if record is None or other is None or record.keys() != other.keys():
         return False
-    orders = [_order(version, other[name]) for name, version in record.items()]
-    return None not in orders and 1 in orders and -1 not in orders
+    comparisons = [_compare_versions(version, other[name]) for name, version in record.items()]
+    return None not in comparisons and 1 in comparisons and -1 not in comparisons
 
 
-def _order(version: str, other: str) -> int | None:
+def _compare_versions(version: str, other: str) -> int | None:
     """1, 0 or -1 where a version is newer, equal or older; None where it is not a version, such as a model's name."""
     if version == other:
         return 0

@@ -17,7 +17,7 @@ from offleash.data.run import Budget, Origin, budget_in, read_facts, read_origin
 from offleash.data.run_folder import is_run, read_problems, refuse_certificate, verifiers
 from offleash.data.shards import (
     CHECKSUMS,
-    DAMAGE,
+    READ_ERRORS,
     SHARD,
     ShardChecksum,
     check_schema,
@@ -26,7 +26,7 @@ from offleash.data.shards import (
     shard_checksums,
 )
 from offleash.data.tables import SAMPLES, VERDICTS
-from offleash.data.verifier_choice import ABOUT, recorded
+from offleash.data.verifier_choice import ABOUT, recorded_versions
 from offleash.drawing.resume import problem_seed, spans_of
 from offleash.drawing.schedule import Span, holes, overlap
 from offleash.errors import OffleashError
@@ -159,7 +159,7 @@ class _Inspection:
 
     def _verdict_folder(self, folder: Path) -> Iterator[FsckFinding]:
         """The record and the checksums of one folder of verdicts; shards that cannot be read are named elsewhere."""
-        if (folder / ABOUT).is_file() and recorded(folder) is None:
+        if (folder / ABOUT).is_file() and recorded_versions(folder) is None:
             yield FsckFinding(
                 f"{folder / ABOUT} does not name the verifiers of {folder.name}: the folder was renamed or copied, or "
                 "the record was changed",
@@ -317,7 +317,7 @@ def _read(shard: Path, schema: dict[str, pl.DataType]) -> tuple[pl.DataFrame | N
         return pl.read_parquet(shard), ""
     except OffleashError as error:
         return None, str(error).rstrip(".")
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         return None, f"{shard} is damaged ({first_line(error)})"
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from offleash.data.identity import differences, origin_differences, problem_differences, refuse_differences, resume_step
 from offleash.data.run import PROBE_QUESTION, Budget, Origin, budget_in, read_facts, read_origin, template_hash
 from offleash.data.run_folder import RunFolder, is_run, read_problems, refuse_certificate
-from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
+from offleash.data.shards import READ_ERRORS, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, as_problems
 from offleash.data.verdict import Verdict
 from offleash.drawing.schedule import Chunks, Span, StoredProblem, chunks_for, overlap
@@ -218,7 +218,7 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
         samples += keys.height
         tokens += int(keys["tokens"].sum())
         truncated += int((keys["finish"] == TRUNCATED).sum())
-        verdicts = run.verdicts_on(verifier, shard.name) if verifier is not None else None
+        verdicts = run.verdicts_of_shard(verifier, shard.name) if verifier is not None else None
         if verdicts is not None:
             correct = verdicts.filter(pl.col("verdict") == Verdict.CORRECT.value)
             for problem, count in correct.group_by("problem").len().iter_rows():
@@ -253,5 +253,5 @@ def _read(shard: Path) -> pl.DataFrame:
     check_schema(shard, SAMPLES)
     try:
         return pl.read_parquet(shard, columns=["problem", "index", "tokens", "finish"])
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         raise damaged_shard_error(shard, error) from None

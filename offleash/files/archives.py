@@ -1,8 +1,8 @@
 """Zip archives of logs: their members as paths that are read like files, and the bounds on what packed files expand to.
 
-`unpacked` turns an archive into the paths of its members, `logs.zip/base/samples.jsonl`. Such a path opens like any
-other, so that readers of formats need not know of archives. Nothing is written to disk, except for members that only a
-file on disk can be read as (Parquet, Inspect's archives).
+`archive_members` turns an archive into the paths of its members, `logs.zip/base/samples.jsonl`. Such a path opens like
+any other, so that readers of formats need not know about archives. Nothing is written to disk, except for members that
+can only be read from a file on disk (Parquet, Inspect's archives).
 
 A packed file may expand to anything: 3 MB of gzip to 3 GB of one line. Rows are read as a stream, so the size of a file
 does not matter; what one row may take, and how many times its own size a packed file may become, is bounded here.
@@ -49,9 +49,9 @@ class MemberPath(type(Path())):  # type: ignore[misc]
     def open(self, mode: str = "rb", *_: object, **__: object) -> IO[Any]:
         """The unpacked bytes as a stream."""
         if mode != "rb":
-            raise OSError(f"{self} is inside an archive, which is not changed")
-        archive_path, name = self.place
-        with unzipping(archive_path) as archive:
+            raise OSError(f"{self} is inside an archive, and archives are not changed")
+        archive_path, name = self.split
+        with open_zip(archive_path) as archive:
             info = archive.getinfo(name)
             check_expansion(self, info.file_size, info.compress_size)
             raw = archive.open(info)
@@ -65,11 +65,11 @@ class MemberPath(type(Path())):  # type: ignore[misc]
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """A regular file of the unpacked size."""
-        archive_path, name = self.place
-        with unzipping(archive_path) as archive:
+        archive_path, name = self.split
+        with open_zip(archive_path) as archive:
             size = archive.getinfo(name).file_size
-        changed = archive_path.stat().st_mtime
-        return os.stat_result((stat.S_IFREG | 0o400, 0, 0, 1, 0, 0, size, changed, changed, changed))
+        modified_at = archive_path.stat().st_mtime
+        return os.stat_result((stat.S_IFREG | 0o400, 0, 0, 1, 0, 0, size, modified_at, modified_at, modified_at))
 
     def __truediv__(self, key: str | os.PathLike[str]) -> Path:
         """Nothing is below a file; a plain path says so when it is looked at."""
@@ -84,13 +84,13 @@ class MemberPath(type(Path())):  # type: ignore[misc]
         return False
 
     @property
-    def place(self) -> tuple[Path, str]:
+    def split(self) -> tuple[Path, str]:
         """The archive, and the name in it."""
-        whole = Path(os.fspath(self))
-        archive = next((parent for parent in whole.parents if parent.is_file()), None)
+        full_path = Path(os.fspath(self))
+        archive = next((parent for parent in full_path.parents if parent.is_file()), None)
         if archive is None:
             raise FileNotFoundError(os.fspath(self))
-        return archive, whole.relative_to(archive).as_posix()
+        return archive, full_path.relative_to(archive).as_posix()
 
 
 class _MemberReader(io.BufferedReader):
@@ -108,7 +108,7 @@ class _DamageReporter(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _damage(self._path):
+        with _damage_as_error(self._path):
             data = self._raw.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -118,7 +118,7 @@ class _DamageReporter(io.RawIOBase):
         super().close()
 
 
-def unpacked(path: Path) -> tuple[Path, ...]:
+def archive_members(path: Path) -> tuple[Path, ...]:
     """The files of a zip archive, in the order of their names; any other file by itself.
 
     Archives that are one file to their readers (Inspect's logs, PyTorch's pickles) stay one, and so do damaged ones,
@@ -128,7 +128,7 @@ def unpacked(path: Path) -> tuple[Path, ...]:
         with path.open("rb") as file:
             if file.read(len(ZIP)) not in (ZIP, EMPTY_ZIP):
                 return (path,)
-        with zipfile.ZipFile(on_disk(path)) as archive:
+        with zipfile.ZipFile(extract_to_disk(path)) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
     except (OffleashError, NotImplementedError, *DAMAGE_ERRORS):
         return (path,)
@@ -140,10 +140,10 @@ def unpacked(path: Path) -> tuple[Path, ...]:
             f"{path} holds {len(infos):,} files, more than {MAX_MEMBERS:,}. Unpack it and give the folder."
         )
     check_expansion(path, sum(info.file_size for info in infos), path.stat().st_size)
-    kept = [name for name in names if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
-    if not kept:
+    visible_names = [name for name in names if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
+    if not visible_names:
         raise OffleashError(f"{path} is a zip archive without files. Give one that holds logs.")
-    return tuple(MemberPath(path, name) for name in sorted(kept) if ".." not in name.split("/"))
+    return tuple(MemberPath(path, name) for name in sorted(visible_names) if ".." not in name.split("/"))
 
 
 def _is_pickle(name: str) -> bool:
@@ -159,11 +159,11 @@ def check_expansion(path: Path, expanded: int, packed: int) -> None:
         )
 
 
-def on_disk(path: Path) -> Path:
+def extract_to_disk(path: Path) -> Path:
     """A path that libraries can open by its name: a member of an archive is copied to a temporary folder, once."""
     if not isinstance(path, MemberPath):
         return path
-    archive, _ = path.place
+    archive, _ = path.split
     key = blake2b(f"{path.absolute()} {archive.stat().st_mtime_ns}".encode(), digest_size=12).hexdigest()
     copy = Path(_scratch().name) / key
     if not copy.exists():
@@ -180,14 +180,14 @@ def _scratch() -> TemporaryDirectory[str]:
 
 
 @contextmanager
-def unzipping(path: Path) -> Iterator[zipfile.ZipFile]:
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """An open zip file; damage found while it is read becomes an error that a user can act on."""
-    with _damage(path), zipfile.ZipFile(on_disk(path)) as archive:
+    with _damage_as_error(path), zipfile.ZipFile(extract_to_disk(path)) as archive:
         yield archive
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
+def _damage_as_error(path: Path) -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
@@ -220,5 +220,5 @@ def refuse_pickle(path: Path) -> None:
 
 
 def _holds_pickle(path: Path) -> bool:
-    with zipfile.ZipFile(on_disk(path)) as archive:
+    with zipfile.ZipFile(extract_to_disk(path)) as archive:
         return any(name.rpartition("/")[2] == "data.pkl" for name in archive.namelist())

@@ -308,7 +308,7 @@ def guess_columns(
     names: Names,
     columns: Sequence[str],
     mapped: Mapping[str, str],
-    used: Collection[str] = (),
+    excluded: Collection[str] = (),
     fits: Callable[[str, str], bool] = lambda role, column: True,
 ) -> dict[str, str]:
     """The column of each role. Case, spaces and hyphens do not matter, and no column has two roles.
@@ -327,16 +327,20 @@ def guess_columns(
     {'gold': 'answer', 'question': 'Question'}
     """
     chosen = {role: column for role, column in mapped.items() if column}
-    taken = {*chosen.values(), *used}
-    normal = {normal_name(name): name for name in reversed(columns)}
-    for role, usual in names.items():
+    unavailable = {*chosen.values(), *excluded}
+    by_normal_name = {normal_name(name): name for name in reversed(columns)}
+    for role, usual_names in names.items():
         if role in mapped:
             continue
-        named = (normal[name] for name in usual if name in normal and normal[name] not in taken)
-        column = next((name for name in named if fits(role, name)), None)
+        candidates = (
+            by_normal_name[name]
+            for name in usual_names
+            if name in by_normal_name and by_normal_name[name] not in unavailable
+        )
+        column = next((name for name in candidates if fits(role, name)), None)
         if column is not None:
             chosen[role] = column
-            taken.add(column)
+            unavailable.add(column)
     return chosen
 
 
@@ -349,17 +353,19 @@ def require_column(name: str, columns: Sequence[str], path: Path, option: str) -
     """A column that the user named with an option; refused with the columns there are when the file has none such."""
     if name in columns:
         return name
-    near = get_close_matches(name, columns, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    more = ", ..." if len(columns) > 40 else ""
-    raise OffleashError(f"{path} has no column {name!r} ({option}).{hint} Columns: {', '.join(columns[:40])}{more}.")
+    close_matches = get_close_matches(name, columns, n=1, cutoff=0.5)
+    hint = f" Did you mean {close_matches[0]!r}?" if close_matches else ""
+    ellipsis = ", ..." if len(columns) > 40 else ""
+    raise OffleashError(
+        f"{path} has no column {name!r} ({option}).{hint} Columns: {', '.join(columns[:40])}{ellipsis}."
+    )
 
 
 def columns_note(path: Path, chosen: Mapping[str, str], unused: Sequence[str], hint: str = "") -> Note:
     """What was read from where, so that a wrong guess shows and can be corrected with --map."""
     pairs = ", ".join(f"{role} <- {column}" for role, column in chosen.items())
-    rest = f"; not used: {', '.join(unused[:12])}" if unused else ""
-    return Note(f"{path.name}: read {pairs}{rest}. --map NAME=COLUMN changes it.{hint}")
+    unused_text = f"; not used: {', '.join(unused[:12])}" if unused else ""
+    return Note(f"{path.name}: read {pairs}{unused_text}. Use --map NAME=COLUMN to change this.{hint}")
 
 
 def value_at(values: Mapping[str, object], column: str) -> object:
@@ -372,19 +378,19 @@ def value_at(values: Mapping[str, object], column: str) -> object:
     if column in values:
         return values[column]
     outer, _, inner = column.partition(".")
-    return _inside(values.get(outer), inner) if inner else None
+    return _value_inside(values.get(outer), inner) if inner else None
 
 
-def _inside(value: object, path: str) -> object:
+def _value_inside(value: object, path: str) -> object:
     if isinstance(value, Mapping):
         return value_at(value, path)
     if not isinstance(value, list):
         return None
-    name, _, rest = path.partition(".")
+    name, _, remaining_path = path.partition(".")
     if not name.isdecimal():
-        return [_inside(entry, path) for entry in value]
+        return [_value_inside(entry, path) for entry in value]
     entry = value[int(name)] if int(name) < len(value) else None
-    return _inside(entry, rest) if rest else entry
+    return _value_inside(entry, remaining_path) if remaining_path else entry
 
 
 def passes_through_list(values: Mapping[str, object], column: str) -> bool:

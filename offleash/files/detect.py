@@ -17,7 +17,7 @@ from typing import BinaryIO
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.archives import MAX_DOCUMENT, ZIP, IncompleteFileError, on_disk, unzipping
+from offleash.files.archives import MAX_DOCUMENT, ZIP, IncompleteFileError, extract_to_disk, open_zip
 from offleash.files.lines import (
     GZIP,
     LOG,
@@ -27,11 +27,11 @@ from offleash.files.lines import (
     decode,
     document,
     jsonl_rows,
-    reading,
+    read_errors,
     text_lines,
 )
 from offleash.files.rows import Row, fields_of, shown
-from offleash.files.tabular import SEPARATORS, csv_records, csv_rows, damage, parquet_rows
+from offleash.files.tabular import SEPARATORS, csv_records, csv_rows, parquet_errors, parquet_rows
 
 
 class Container(StrEnum):
@@ -53,7 +53,7 @@ class Head:
     # keys of the first row, Parquet columns, CSV header, top-level keys of a JSON object, names in a zip
     columns: tuple[str, ...]
     first: Mapping[str, object]  # the first row (JSON, JSONL, CSV, Parquet); empty for a zip
-    whole: bool = False  # the file is one JSON object, and it is the first row
+    is_single_object: bool = False  # the file is one JSON object, and it is the first row
     rows: tuple[Row, ...] | None = None  # its rows, where they were in a list inside that object (files/nested.py)
 
 
@@ -77,10 +77,10 @@ def read_rows(path: Path, kind: FileKind, repairs: Repairs | None = None) -> Ite
     Yields:
         Rows in order, numbered as lines, as records with the header as 1 (CSV), or as entries (arrays, Parquet).
     """
-    return rows_of(head_of(path, kind, strict=repairs is None), kind, repairs)
+    return rows_after_head(read_head(path, kind, strict=repairs is None), kind, repairs)
 
 
-def rows_of(head: Head, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
+def rows_after_head(head: Head, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
     """The rows of a file whose head is known. A zip file has none: its members are read by name, see `members`."""
     if head.rows is not None:
         return iter(head.rows)
@@ -97,12 +97,12 @@ def rows_of(head: Head, kind: FileKind = LOG, repairs: Repairs | None = None) ->
             return iter(())
 
 
-def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
+def read_head(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
     """The container, the columns and the first row of a file, by its first bytes. Names lie: .json is often JSONL.
 
     Repairs made on the way are not noted: the rows are read again, and repaired then. `strict` refuses them at once.
     """
-    with reading(path, kind), path.open("rb") as file:
+    with read_errors(path, kind), path.open("rb") as file:
         beginning = file.read(512)
     start = beginning[: len(PARQUET)]
     if not start:
@@ -113,35 +113,35 @@ def head_of(path: Path, kind: FileKind = LOG, *, strict: bool = False) -> Head:
     if start == PARQUET:
         return _parquet_head(path)
     if start == ZIP and not kind.archives:
-        raise OffleashError(f"{path} is a zip archive. Unpack it and give {kind.what} from it.")
+        raise OffleashError(f"{path} is a zip archive. Unpack it and give {kind.description} from it.")
     if start == ZIP:
-        with unzipping(path) as archive:
+        with open_zip(path) as archive:
             return Head(path, Container.ZIP, tuple(archive.namelist()), {})
     return _text_head(path, kind, None if strict else Repairs())
 
 
 def _refuse_tar(path: Path, beginning: bytes) -> None:
-    place, mark = TAR
+    offset, magic = TAR
     if beginning.startswith(GZIP):
         with suppress(zlib.error):  # damage is found, and refused, when it is read
             beginning = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(beginning, 512)
-    if beginning[place:].startswith(mark):
+    if beginning[offset:].startswith(magic):
         raise OffleashError(f"{path} is a tar archive. Unpack it (tar xf {path.name}) and give the folder.")
 
 
 def _parquet_head(path: Path) -> Head:
-    where, path = path, on_disk(path)
+    archive_path, path = path, extract_to_disk(path)
     with path.open("rb") as file:
         file.seek(-len(PARQUET), 2)
         if file.read() != PARQUET:  # a Parquet file ends as it begins; polars would say something about a footer
             raise IncompleteFileError(
-                f"{where}: the Parquet file is cut off or damaged: its end is missing. Copy it again."
+                f"{archive_path}: the Parquet file is cut off or damaged: its end is missing. Copy it again."
             )
-    with damage(where):
+    with parquet_errors(archive_path):
         first = pl.scan_parquet(path, glob=False).head(1).collect()
     if first.is_empty():
-        raise OffleashError(f"{where} has the columns {', '.join(first.columns)} but no rows.")
-    return Head(where, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
+        raise OffleashError(f"{archive_path} has the columns {', '.join(first.columns)} but no rows.")
+    return Head(archive_path, Container.PARQUET, tuple(first.columns), first.row(0, named=True))
 
 
 def _text_head(path: Path, kind: FileKind, repairs: Repairs | None) -> Head:
@@ -159,27 +159,29 @@ def _text_head(path: Path, kind: FileKind, repairs: Repairs | None) -> Head:
     return _csv_head(path, line, kind, repairs)
 
 
-def _object_head(path: Path, line: str, more: Iterator[str], kind: FileKind) -> Head:
+def _object_head(path: Path, line: str, more_lines: Iterator[str], kind: FileKind) -> Head:
     """JSONL where the first line is an object by itself, one object over many lines otherwise."""
     try:
         value = decode(line, path, 1, kind)
     except ValueError:
         value = None
     if isinstance(value, dict):
-        return Head(path, Container.JSONL, tuple(value), value, whole=next(more, None) is None)
+        return Head(path, Container.JSONL, tuple(value), value, is_single_object=next(more_lines, None) is None)
     fields = fields_of(document(path, kind))
-    return Head(path, Container.JSON, tuple(fields), fields, whole=True)
+    return Head(path, Container.JSON, tuple(fields), fields, is_single_object=True)
 
 
 def _csv_head(path: Path, line: str, kind: FileKind, repairs: Repairs | None) -> Head:
-    if "\x00" in line or "\ufffd" in line or not any(mark in line for mark in SEPARATORS):
+    if "\x00" in line or "\ufffd" in line or not any(separator in line for separator in SEPARATORS):
         containers = "JSON, JSONL, CSV, Parquet or zip" if kind.archives else "JSON, JSONL, CSV or Parquet"
-        raise OffleashError(f"{path} is not {containers}: it begins with {shown(line[:40])}. Is it {kind.what}?")
+        raise OffleashError(f"{path} is not {containers}: it begins with {shown(line[:40])}. Is it {kind.description}?")
     records = csv_records(path, kind, repairs)
     _, header = next(records)
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise OffleashError(f"{path}: the header has the column {min(repeated)!r} more than once. Rename one of them.")
+    repeated_names = {name for name in header if header.count(name) > 1}
+    if repeated_names:
+        raise OffleashError(
+            f"{path}: the header has the column {min(repeated_names)!r} more than once. Rename one of them."
+        )
     first = next(records, None)
     if first is None:
         raise OffleashError(f"{path} has the columns {', '.join(header)} but no rows.")
@@ -195,7 +197,7 @@ LOCAL_HEADER = 30  # bytes before the name of a member (4.3.7)
 
 def members(path: Path, names: Iterable[str]) -> Iterator[object]:
     """These members of a zip file, decoded from JSON one at a time."""
-    with unzipping(path) as archive, on_disk(path).open("rb") as file:
+    with open_zip(path) as archive, extract_to_disk(path).open("rb") as file:
         for name in names:
             member = archive.getinfo(name)
             if member.file_size > MAX_DOCUMENT:
@@ -204,7 +206,7 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
                     "Unpack the file and look at it."
                 )
             packed = member.compress_type == ZSTANDARD
-            data = _unpacked(file, member) if packed else archive.read(member)
+            data = _decompress_member(file, member) if packed else archive.read(member)
             try:
                 value = decode(data.decode("utf-8", "replace"), path, 1)
             except ValueError:
@@ -212,16 +214,16 @@ def members(path: Path, names: Iterable[str]) -> Iterator[object]:
             yield value
 
 
-def _unpacked(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
+def _decompress_member(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
     """A member compressed with zstandard. Its name may be longer here than in the central directory: see the header."""
     file.seek(member.header_offset)
     header = file.read(LOCAL_HEADER)
     name_length, extra_length = struct.unpack("<HH", header[26:30])
     file.seek(name_length + extra_length, 1)
-    return _decompressed(file.read(member.compress_size))
+    return _decompress_zstandard(file.read(member.compress_size))
 
 
-def _decompressed(packed: bytes) -> bytes:
+def _decompress_zstandard(packed: bytes) -> bytes:
     """Unpacked zstandard, by way of polars, which unpacks CSV before it parses it.
 
     JSON has no control characters, so with one as the separator every line is a single field.

@@ -38,7 +38,7 @@ ARRAY_SEPARATOR = re.compile(r"[\s,]*")  # between the entries of an array
 class FileKind:
     """What a verb reads: the words of its refusals, and what it accepts inside a row."""
 
-    what: str  # completes "Is it ...?"
+    description: str  # completes "Is it ...?"
     example: str  # a row, in JSON
     missing: str = "Check the path."  # next step where there is no such file
     empty: str = ""  # next step where the file has no row; "" shows the example
@@ -51,7 +51,7 @@ class FileKind:
 
 
 LOG = FileKind(
-    what="a log of samples",
+    description="a log of samples",
     example='{"problem": ..., "text": ..., "verdict": ...}',
     empty="Was the run that wrote it stopped before its first sample?",
     next_step="Correct or delete that line; only a cut-off last line is left out automatically.",
@@ -64,22 +64,22 @@ class Repairs:
     """What was repaired while one file was read. Complete only after its last row."""
 
     notes: list[Note] = field(default_factory=list)
-    replaced: int = 0  # lines with bytes that are not UTF-8
+    replaced_lines: int = 0  # lines with bytes that are not UTF-8
     first_replaced: int = 0
 
     def replace(self, number: int) -> None:
         """Count a line whose bad bytes were replaced."""
-        self.replaced += 1
+        self.replaced_lines += 1
         self.first_replaced = self.first_replaced or number
 
     def all_notes(self, path: Path) -> list[Note]:
         """Every repair; the lines with bad bytes, which may be thousands, are one note."""
-        if not self.replaced:
+        if not self.replaced_lines:
             return self.notes
-        where = f"{path.name}: {self.replaced} lines (first: line {self.first_replaced})"
+        where = f"{path.name}: {self.replaced_lines} lines (first: line {self.first_replaced})"
         return [
             *self.notes,
-            Note(f"{where} are not valid UTF-8; the bad bytes were replaced by U+FFFD.", self.replaced),
+            Note(f"{where} are not valid UTF-8; the bad bytes were replaced by U+FFFD.", self.replaced_lines),
         ]
 
 
@@ -98,24 +98,24 @@ def jsonl_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
     Yields:
         The rows in order. Blank lines are skipped and counted, so that `Row.number` is the line in an editor.
     """
-    broken: OffleashError | None = None
+    pending_error: OffleashError | None = None
     number, last, empty = 0, 0, True
     for number, line in enumerate(text_lines(path, kind, repairs), 1):
         if not line.strip():
             continue
-        if broken is not None:  # a line follows, so it was not the end that was cut off
-            raise broken
+        if pending_error is not None:  # a line follows, so it was not the end that was cut off
+            raise pending_error
         empty = False
         try:
             value = decode(line, path, number, kind)
         except ValueError as error:
-            broken = _not_json(f"{path}: row {number}", line, error, kind.next_step)
+            pending_error = _not_json_error(f"{path}: row {number}", line, error, kind.next_step)
             if repairs is None:
-                raise broken from None
+                raise pending_error from None
             last = number
             continue
         yield Row(path, number, _object(value, path, number, kind))
-    if broken is not None and repairs is not None:
+    if pending_error is not None and repairs is not None:
         text = f"{path.name}: the last line, row {last}, is cut off or not JSON and was left out."
         repairs.notes.append(Note(text, 1, left_out=True))
     if empty and repairs is None:
@@ -126,31 +126,31 @@ def array_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
     """The objects of a JSON array, without holding the whole array in memory; one object is an array of one."""
     blocks, decoder = text_blocks(path, kind, repairs), _decoder(kind)
     text = "".join(islice(blocks, 1)).lstrip()
-    opened = text.startswith("[")
-    number, at, wanted = 0, int(opened), 1
+    has_opening_bracket = text.startswith("[")
+    number, position, blocks_wanted = 0, int(has_opening_bracket), 1
     while True:
-        at = ARRAY_SEPARATOR.match(text, at).end()  # type: ignore[union-attr]
-        if opened and text.startswith("]", at):
-            _refuse_trailing_content(path, text[at + 1 :], blocks)
+        position = ARRAY_SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
+        if has_opening_bracket and text.startswith("]", position):
+            _refuse_trailing_content(path, text[position + 1 :], blocks)
             return
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, position = decoder.raw_decode(text, position)
         except RecursionError:
-            raise _too_deep(path, number + 1, kind) from None
+            raise _too_deep_error(path, number + 1, kind) from None
         except ValueError as error:
             # The entry may go on in the next block. Twice as many blocks each time: an entry of many megabytes is
             # parsed again a few times, not once per block.
-            more = "".join(islice(blocks, wanted))
-            if len(text) - at + len(more) > MAX_DOCUMENT:
-                raise _too_long(path, f"row {number + 1}", MAX_DOCUMENT, kind) from None
-            if not more:
-                raise _not_json(f"{path}: row {number + 1} of the array", text[at:], error) from None
-            text, at, wanted = text[at:] + more, 0, wanted * 2
+            more_text = "".join(islice(blocks, blocks_wanted))
+            if len(text) - position + len(more_text) > MAX_DOCUMENT:
+                raise _too_long_error(path, f"row {number + 1}", MAX_DOCUMENT, kind) from None
+            if not more_text:
+                raise _not_json_error(f"{path}: row {number + 1} of the array", text[position:], error) from None
+            text, position, blocks_wanted = text[position:] + more_text, 0, blocks_wanted * 2
             continue
-        number, wanted = number + 1, 1
+        number, blocks_wanted = number + 1, 1
         yield Row(path, number, _object(value, path, number, kind))
-        if not opened:
-            _refuse_trailing_content(path, text[at:], blocks)
+        if not has_opening_bracket:
+            _refuse_trailing_content(path, text[position:], blocks)
             return
 
 
@@ -161,7 +161,7 @@ def document(path: Path, kind: FileKind = LOG) -> object:
         blocks.append(block)
         size += len(block)
         if size > MAX_DOCUMENT:
-            raise _too_long(path, "its JSON object", MAX_DOCUMENT, kind)
+            raise _too_long_error(path, "its JSON object", MAX_DOCUMENT, kind)
     text = "".join(blocks)
     del blocks
     try:
@@ -175,11 +175,11 @@ def decode(text: str, path: Path, number: int, kind: FileKind = LOG) -> object:
     try:
         value: object = _decoder(kind).decode(text)
     except RecursionError:
-        raise _too_deep(path, number, kind) from None
+        raise _too_deep_error(path, number, kind) from None
     return value
 
 
-def _not_json(where: str, text: str, error: ValueError, next_step: str = "") -> OffleashError:
+def _not_json_error(where: str, text: str, error: ValueError, next_step: str = "") -> OffleashError:
     """The refusal of a row, with its beginning: a file of another format is known by it."""
     next_step = next_step or "Copy the file again, or correct that row."
     return OffleashError(f"{where} is cut off or not JSON ({error}): {shown(text.strip()[:60])}. {next_step}")
@@ -196,12 +196,12 @@ def _refuse_constant(constant: str) -> object:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _refuse_trailing_content(path: Path, rest: str, blocks: Iterator[str]) -> None:
+def _refuse_trailing_content(path: Path, remainder: str, blocks: Iterator[str]) -> None:
     """Two arrays written one after the other are one file to `cat` and half a file to a reader: say so."""
-    after = rest.strip() or next((block for block in blocks if block.strip()), "").strip()
-    if after:
+    trailing_text = remainder.strip() or next((block for block in blocks if block.strip()), "").strip()
+    if trailing_text:
         raise OffleashError(
-            f"{path} has text after the end of its JSON: {shown(after[:60])}. Delete it, or split the file."
+            f"{path} has text after the end of its JSON: {shown(trailing_text[:60])}. Delete it, or split the file."
         )
 
 
@@ -212,12 +212,12 @@ def _object(value: object, path: Path, number: int, kind: FileKind) -> dict[str,
     raise OffleashError(f"{path}: row {number} is a JSON {type_name}, not an object such as {kind.example}.")
 
 
-def _too_deep(path: Path, number: int, kind: FileKind) -> OffleashError:
-    return OffleashError(f"{path}: row {number} is nested too deeply to be read. Is it {kind.what}?")
+def _too_deep_error(path: Path, number: int, kind: FileKind) -> OffleashError:
+    return OffleashError(f"{path}: row {number} is nested too deeply to be read. Is it {kind.description}?")
 
 
-def _too_long(path: Path, what: str, bound: int, kind: FileKind) -> OffleashError:
-    return OffleashError(f"{path}: {what} is longer than {bound >> 20:,} MiB. Is it {kind.what}?")
+def _too_long_error(path: Path, what: str, limit: int, kind: FileKind) -> OffleashError:
+    return OffleashError(f"{path}: {what} is longer than {limit >> 20:,} MiB. Is it {kind.description}?")
 
 
 # Decoded text.
@@ -231,17 +231,17 @@ def text_lines(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None)
 
 def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[str]:
     """Decoded blocks of whole lines, about a megabyte each, of a file compressed or not."""
-    with reading(path, kind), _opened(path) as (file, packed):
+    with read_errors(path, kind), _open_decompressed(path) as (file, packed):
         start = file.peek(4)[:4]  # type: ignore[attr-defined]
         if start.startswith(UTF16):
             with io.TextIOWrapper(file, encoding="utf-16", newline="\n") as text_file:
                 while text := text_file.read(BLOCK) + text_file.readline(MAX_LINE // 2):  # letters of two bytes
-                    yield _bounded(text, MAX_LINE // 2, path, kind)
+                    yield _within_limit(text, MAX_LINE // 2, path, kind)
             return
         if start.startswith(UTF8_MARK):
             file.read(len(UTF8_MARK))
         number, size = 1, 0
-        while data := _bounded(file.read(BLOCK) + file.readline(MAX_LINE), MAX_LINE, path, kind, number):
+        while data := _within_limit(file.read(BLOCK) + file.readline(MAX_LINE), MAX_LINE, path, kind, number):
             size += len(data)
             if packed is not None:
                 check_expansion(path, size, packed)
@@ -249,57 +249,59 @@ def text_blocks(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None
                 text = data.decode("utf-8", "surrogateescape" if kind.keep_bytes else "strict")
             except UnicodeDecodeError as error:
                 if repairs is None and b"\x00" in data[:1000]:
-                    raise OffleashError(f"{path} holds binary data. Is it {kind.what}?") from None
+                    raise OffleashError(f"{path} holds binary data. Is it {kind.description}?") from None
                 if repairs is None:
                     row = number + data[: error.start].count(b"\n")
                     raise OffleashError(f"{path}: row {row} is not valid UTF-8. Save the file as UTF-8.") from None
-                text = "".join(_replaced(data, number, repairs))
+                text = "".join(_replace_bad_bytes(data, number, repairs))
             yield text
             number += data.count(b"\n")
 
 
-def _bounded(block: Text, bound: int, path: Path, kind: FileKind, number: int = 1) -> Text:
+def _within_limit(block: Text, limit: int, path: Path, kind: FileKind, number: int = 1) -> Text:
     """A block whose last line is not longer than any line of a log."""
-    if len(block) >= bound:
+    if len(block) >= limit:
         row = number + (block.count("\n") if isinstance(block, str) else block.count(b"\n"))
-        raise _too_long(path, f"row {row}", MAX_LINE, kind)
+        raise _too_long_error(path, f"row {row}", MAX_LINE, kind)
     return block
 
 
 @contextmanager
-def reading(path: Path, kind: FileKind = LOG) -> Iterator[None]:
+def read_errors(path: Path, kind: FileKind = LOG) -> Iterator[None]:
     """Errors of the file system, of compression and of UTF-16, as ones a user can act on."""
     if "\x00" in str(path):  # a ValueError of open()
         raise OffleashError(f"{str(path)!r} is not a valid file name. {kind.missing}")
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise _cut_off(path, error) from None
+        raise _truncated_error(path, error) from None
     except UnicodeDecodeError as error:
-        raise OffleashError(f"{path} starts like UTF-16 but is not ({error.reason}). Save it as UTF-8.") from None
+        raise OffleashError(
+            f"{path} has a UTF-16 byte order mark but is not valid UTF-16 ({error.reason}). Save it as UTF-8."
+        ) from None
     except (FileNotFoundError, NotADirectoryError):
         raise OffleashError(f"There is no file {path}. {kind.missing}") from None
     except IsADirectoryError:
-        raise OffleashError(f"{path} is a folder. Give {kind.what}, for example {path}/FILE.jsonl.") from None
+        raise OffleashError(f"{path} is a folder. Give {kind.description}, for example {path}/FILE.jsonl.") from None
     except OSError as error:
         if error.errno is None:  # of bz2, not of the file system
-            raise _cut_off(path, error) from None
+            raise _truncated_error(path, error) from None
         raise OffleashError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def _cut_off(path: Path, error: Exception) -> IncompleteFileError:
+def _truncated_error(path: Path, error: Exception) -> IncompleteFileError:
     with path.open("rb") as file:
         start = file.read(6)
-    kind = next((name for mark, name in PACKED_NAMES.items() if start.startswith(mark)), "compressed")
+    kind = next((name for magic, name in PACKED_NAMES.items() if start.startswith(magic)), "compressed")
     return IncompleteFileError(f"{path}: the {kind} file is cut off or damaged ({error}). Copy it again.")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], int | None]]:
+def _open_decompressed(path: Path) -> Iterator[tuple[IO[bytes], int | None]]:
     """The file's bytes, unpacked where its first ones say so, whatever its name; and its size if it is packed."""
     with path.open("rb") as file:
         start = file.peek(6)[:6]
-        unpack = next((opener for mark, opener in UNPACKERS.items() if start.startswith(mark)), None)
+        unpack = next((opener for magic, opener in UNPACKERS.items() if start.startswith(magic)), None)
         if unpack is None:
             yield file, None
             return
@@ -329,7 +331,7 @@ UNPACKERS: dict[bytes, Callable[[Path, IO[bytes]], Any]] = {
 }
 
 
-def _replaced(data: bytes, number: int, repairs: Repairs) -> Iterator[str]:
+def _replace_bad_bytes(data: bytes, number: int, repairs: Repairs) -> Iterator[str]:
     """Lines with U+FFFD for bad bytes; a line that held U+FFFD before is not counted as repaired."""
     for line_number, line in enumerate(data.split(b"\n"), number):
         text = line.decode("utf-8", "replace")

@@ -65,15 +65,15 @@ class Row:
                 return value
         return None
 
-    def whole(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         """A field that is a whole number, or nothing."""
         value = self.values.get(name)
-        number = whole_of(value)
+        number = integer_of(value)
         if number is None and text_of(value) is not None:
-            self.wrong(f"{name!r} is {shown(value)}, not an integer")
+            self.fail(f"{name!r} is {shown(value)}, not an integer")
         return number
 
-    def number_of(self, name: str) -> float | None:
+    def number_field(self, name: str) -> float | None:
         """A field that is a number, or nothing."""
         value = self.values.get(name)
         if value is None or isinstance(value, bool):
@@ -81,13 +81,13 @@ class Row:
         try:
             return float(str(value))
         except ValueError:
-            self.wrong(f"{name!r} is {shown(value)}, not a number")
+            self.fail(f"{name!r} is {shown(value)}, not a number")
 
     def items(self, name: str) -> list[object]:
         """A field that must be a list."""
         value = self.values.get(name)
         if not isinstance(value, list):
-            self.wrong(f"{name!r} is {shown(value)}, not a list")
+            self.fail(f"{name!r} is {shown(value)}, not a list")
         return value
 
     def fields(self, name: str) -> Mapping[str, object]:
@@ -102,18 +102,18 @@ class Row:
         name = self.text(*names)
         if name is None and question is None:
             keys = " nor ".join([*(repr(name) for name in names), "a question"])
-            self.wrong(f"it has neither {keys} to identify the problem by")
+            self.fail(f"it has neither {keys} to identify the problem by")
         return name if name is not None else question_hash(question or "")
 
-    def same_length(self, lists: Mapping[str, Sized | None]) -> None:
+    def require_same_length(self, lists: Mapping[str, Sized | None]) -> None:
         """Refuse a row whose lists of samples, texts, marks, differ in length: which belongs to which is not known."""
         lengths = {name: len(values) for name, values in lists.items() if values is not None}
         if len(set(lengths.values())) > 1:
-            self.wrong("its lists differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+            self.fail("its lists differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
 
-    def wrong(self, what: str) -> NoReturn:
+    def fail(self, reason: str) -> NoReturn:
         """End reading with what is wrong with this row."""
-        raise OffleashError(f"{self.where}: {what}. Correct the row or leave it out.")
+        raise OffleashError(f"{self.where}: {reason}. Correct the row or leave it out.")
 
 
 def fields_of(value: object) -> Mapping[str, object]:
@@ -151,7 +151,7 @@ def _json(value: object) -> str:
         raise OffleashError(f"A value is nested too deeply to be read as text ({error}).") from None
 
 
-def whole_of(value: object) -> int | None:
+def integer_of(value: object) -> int | None:
     """A value as an integer; None when it is not one, or does not fit a column of 64 bits. Booleans are not numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -159,8 +159,8 @@ def whole_of(value: object) -> int | None:
         number = int(value)
     except (ValueError, OverflowError):
         return None
-    same = isinstance(value, str) or number == value
-    return number if same and abs(number) <= MAX_INT64 else None
+    is_integer = isinstance(value, str) or number == value
+    return number if is_integer and abs(number) <= MAX_INT64 else None
 
 
 def chat_text(value: object, role: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.files.archives import MAX_LINE, IncompleteFileError, on_disk
+from offleash.files.archives import MAX_LINE, IncompleteFileError, extract_to_disk
 from offleash.files.lines import LOG, FileKind, Repairs, text_blocks, text_lines
 from offleash.files.rows import Row
 
@@ -25,12 +25,12 @@ Table = tuple[pl.Series, pl.DataFrame]  # the numbers of the rows, and their fie
 def csv_records(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Record]:
     """The records of a file, the header first; records of empty fields only, as spreadsheets add them, are skipped."""
     lines = text_lines(path, kind, repairs)
-    before = []
+    blank_lines = []
     for line in lines:
-        before.append(line)
+        blank_lines.append(line)
         if line.strip():
             break
-    return _records(path, chain(before, lines), _separator("".join(before)))
+    return _records(path, chain(blank_lines, lines), _separator("".join(blank_lines)))
 
 
 def csv_rows(path: Path, kind: FileKind = LOG, repairs: Repairs | None = None) -> Iterator[Row]:
@@ -49,22 +49,22 @@ def csv_tables(path: Path, columns: tuple[str, ...], repairs: Repairs) -> Iterat
 
     Args:
         path: The file.
-        columns: The header, as `head_of` read it.
+        columns: The header, as `read_head` read it.
         repairs: Where repairs are noted.
     """
     blocks = text_blocks(path, LOG, repairs)
     first = next(blocks, "")
     body = first.lstrip("\r\n")
-    separator, before = _separator(body.partition("\n")[0]), first.count("\n") - body.count("\n")
-    header = before + 1
+    separator, lines_before = _separator(body.partition("\n")[0]), first.count("\n") - body.count("\n")
+    header = lines_before + 1
     for block in chain([body], blocks):
         if '"' in block or "\r" in block.replace("\r\n", "\n"):
             lines = (line for part in chain([block], blocks) for line in io.StringIO(part, newline="\n"))
-            records = _records(path, lines, separator, before, len(columns))
-            yield from _collected(columns, islice(records, int(before < header), None))
+            records = _records(path, lines, separator, lines_before, len(columns))
+            yield from _tables_of_records(columns, islice(records, int(lines_before < header), None))
             return
-        yield from _cut(path, columns, block, separator, before, header)
-        before += block.count("\n")
+        yield from _tables_of_block(path, columns, block, separator, lines_before, header)
+        lines_before += block.count("\n")
 
 
 def _separator(header: str) -> str:
@@ -72,12 +72,14 @@ def _separator(header: str) -> str:
     return max(SEPARATORS, key=header.count)
 
 
-def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, width: int = 0) -> Iterator[Record]:
-    """Records of the same width as the first one; `before` is the number of the record before these."""
+def _records(
+    path: Path, lines: Iterable[str], separator: str, lines_before: int = 0, width: int = 0
+) -> Iterator[Record]:
+    """Records of the same width as the first one; `lines_before` is the number of the record before these."""
     csv.field_size_limit(MAX_LINE)  # a completion is often longer than the default limit of 128 kB
-    number = before
+    number = lines_before
     try:
-        for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), before + 1):
+        for number, record in enumerate(csv.reader(lines, delimiter=separator, strict=True), lines_before + 1):
             if not any(record):
                 continue
             width = width or len(record)
@@ -88,7 +90,7 @@ def _records(path: Path, lines: Iterable[str], separator: str, before: int = 0, 
         raise OffleashError(f"{path}: row {number + 1} is not CSV ({error}). Correct its quotes.") from None
 
 
-def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[Table]:
+def _tables_of_records(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[Table]:
     """Records as frames."""
     schema = dict.fromkeys(columns, pl.String)
     while chunk := list(islice(records, CHUNK)):
@@ -96,10 +98,12 @@ def _collected(columns: tuple[str, ...], records: Iterator[Record]) -> Iterator[
         yield pl.Series("row", numbers, pl.Int64), pl.DataFrame(list(zip(*fields, strict=True)), schema=schema)
 
 
-def _cut(path: Path, columns: tuple[str, ...], block: str, separator: str, before: int, header: int) -> Iterator[Table]:
-    """A block of whole lines without quotes as a frame; `before` lines came before it, the header is line `header`."""
+def _tables_of_block(
+    path: Path, columns: tuple[str, ...], block: str, separator: str, lines_before: int, header: int
+) -> Iterator[Table]:
+    """Complete lines without quotes as a frame, after `lines_before` lines and a header in line `header`."""
     lines = pl.Series("line", [block]).str.split("\n").explode().str.strip_suffix("\r")
-    numbers = pl.Series(range(before + 1, before + 1 + len(lines)), dtype=pl.Int64)
+    numbers = pl.Series(range(lines_before + 1, lines_before + 1 + len(lines)), dtype=pl.Int64)
     table = pl.DataFrame({"row": numbers, "line": lines}).filter(
         (pl.col("line").str.strip_chars(separator) != "") & (pl.col("row") > header)
     )
@@ -123,7 +127,7 @@ SLICE = 10_000  # rows of Parquet that are Python objects at the same time
 
 
 @contextmanager
-def damage(path: Path) -> Iterator[None]:
+def parquet_errors(path: Path) -> Iterator[None]:
     """Errors of a damaged Parquet file, as ones a user can act on."""
     try:
         yield
@@ -136,13 +140,13 @@ def damage(path: Path) -> Iterator[None]:
 
 def slices(path: Path, columns: Iterable[str] | None, size: int) -> Iterator[tuple[int, pl.DataFrame]]:
     """Frames of at most `size` rows with the number of rows before each, and only the columns that are used."""
-    with damage(path):
-        height: int = pl.scan_parquet(on_disk(path), glob=False).select(pl.len()).collect().item()
+    with parquet_errors(path):
+        height: int = pl.scan_parquet(extract_to_disk(path), glob=False).select(pl.len()).collect().item()
     for start in range(0, height, size):
-        with damage(path):
-            lazy = pl.scan_parquet(on_disk(path), glob=False)
-            chosen = lazy if columns is None else lazy.select(sorted(columns))
-            frame = chosen.slice(start, size).collect()
+        with parquet_errors(path):
+            frame_scan = pl.scan_parquet(extract_to_disk(path), glob=False)
+            selected = frame_scan if columns is None else frame_scan.select(sorted(columns))
+            frame = selected.slice(start, size).collect()
         yield start, frame
 
 
@@ -158,42 +162,42 @@ def column_expr(schema: Mapping[str, pl.DataType], column: str) -> pl.Expr:
     if column in schema:
         return pl.col(column)
     outer, _, inner = column.partition(".")
-    return _inside(pl.col(outer), schema[outer], inner)
+    return _expr_inside(pl.col(outer), schema[outer], inner)
 
 
-def passes_list(schema: Mapping[str, pl.DataType], column: str) -> bool:
+def path_crosses_list(schema: Mapping[str, pl.DataType], column: str) -> bool:
     """Whether a dotted path passes through a list of objects; `passes_through_list` for whole columns."""
     if column in schema:
         return False
     outer, _, inner = column.partition(".")
     kind: Any = schema.get(outer)
     while inner:
-        name, _, rest = inner.partition(".")
+        name, _, remaining_path = inner.partition(".")
         if isinstance(kind, pl.List):
             if not name.isdecimal():
                 return True
-            kind, inner = kind.inner, rest
+            kind, inner = kind.inner, remaining_path
         elif isinstance(kind, pl.Struct):
             fields = {field.name: field.dtype for field in kind.fields}
-            kind, inner = (None, "") if inner in fields else (fields.get(name), rest)
+            kind, inner = (None, "") if inner in fields else (fields.get(name), remaining_path)
         else:
             return False
     return False
 
 
-def _inside(expr: pl.Expr, kind: pl.DataType, path: str) -> pl.Expr:
-    name, _, rest = path.partition(".")
+def _expr_inside(expr: pl.Expr, kind: pl.DataType, path: str) -> pl.Expr:
+    name, _, remaining_path = path.partition(".")
     if isinstance(kind, pl.Struct):
         fields = {field.name: field.dtype for field in kind.fields}
         if path in fields:
             return expr.struct.field(path)
-        if rest and name in fields:
-            return _inside(expr.struct.field(name), fields[name], rest)  # type: ignore[arg-type]
+        if remaining_path and name in fields:
+            return _expr_inside(expr.struct.field(name), fields[name], remaining_path)  # type: ignore[arg-type]
     if isinstance(kind, pl.List):
         if not name.isdecimal():
-            return expr.list.eval(_inside(pl.element(), kind.inner, path))  # type: ignore[arg-type]
+            return expr.list.eval(_expr_inside(pl.element(), kind.inner, path))  # type: ignore[arg-type]
         entry = expr.list.get(int(name), null_on_oob=True)
-        return _inside(entry, kind.inner, rest) if rest else entry  # type: ignore[arg-type]
+        return _expr_inside(entry, kind.inner, remaining_path) if remaining_path else entry  # type: ignore[arg-type]
     return pl.lit(None)
 
 

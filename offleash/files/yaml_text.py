@@ -20,7 +20,7 @@ def parse_yaml(text: bytes | str, source: str) -> object:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OffleashError(f"{source} is not YAML: {first}.") from None
     key, line_number = repeated
-    raise OffleashError(f"{source} has the key {key!r} twice, the second time in line {line_number}. Keep one of them.")
+    raise OffleashError(f"{source} has the key {key!r} twice, the second time on line {line_number}. Keep one of them.")
 
 
 def _repeated_key(root: object) -> tuple[str, int] | None:

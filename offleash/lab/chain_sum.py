@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from offleash.data.reasoning_gym import encoded
+from offleash.data.reasoning_gym import encode_value
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import LabWorld, Line, Pretraining
@@ -152,7 +152,9 @@ def _row(terms: Terms, item: Mapping[str, Any]) -> dict[str, str | float]:
         "benchmark": NAME,
         "guess": guess(terms),
         "verifier": "string",  # as strict as the library's own scorer, without a process around it
-        "details": json.dumps({"task": NAME, "config": dict(SETTINGS), "entry": encoded(dict(item))}, sort_keys=True),
+        "details": json.dumps(
+            {"task": NAME, "config": dict(SETTINGS), "entry": encode_value(dict(item))}, sort_keys=True
+        ),
     }
 
 

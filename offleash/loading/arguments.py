@@ -13,7 +13,7 @@ from unicodedata import category
 
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
-from offleash.files.archives import unpacked
+from offleash.files.archives import archive_members
 
 # Endings that are cut off when a file gives its run a name.
 ENDINGS = {
@@ -60,7 +60,7 @@ def parse_argument(text: str) -> Argument:
     if path.is_dir():
         return Argument(name or printable_name(path.resolve().name), _files_below(path), folder=True, given=bool(name))
     if path.is_file():
-        members = tuple(sorted(unpacked(path), key=_natural))
+        members = tuple(sorted(archive_members(path), key=_natural))
         return Argument(name or _stem(path), members, folder=members != (path,), given=bool(name))
     if path.exists():
         raise OffleashError(f"{path_text!r} is a pipe or a device, but a log is read twice. Save it to a file first.")
@@ -72,7 +72,7 @@ def parse_argument(text: str) -> Argument:
         files.extend(
             [path_or_folder] if is_run(path_or_folder) or path_or_folder.is_file() else _files_below(path_or_folder)
         )
-    members = tuple(member for file in files for member in ((file,) if is_run(file) else unpacked(file)))
+    members = tuple(member for file in files for member in ((file,) if is_run(file) else archive_members(file)))
     return Argument(name or _common_name(files), members, folder=members != tuple(files), given=bool(name))
 
 
@@ -128,7 +128,9 @@ def _files_below(folder: Path) -> tuple[Path, ...]:
     files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(".")]
     if not files:
         raise OffleashError(f"{folder} is an empty folder. Name the folder that has the logs.")
-    return tuple(member for file in sorted(files, key=_natural) for member in sorted(unpacked(file), key=_natural))
+    return tuple(
+        member for file in sorted(files, key=_natural) for member in sorted(archive_members(file), key=_natural)
+    )
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:

@@ -13,7 +13,7 @@ import polars as pl
 from offleash.data.run_folder import Scratch, create_run, is_run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.detect import head_of
+from offleash.files.detect import read_head
 from offleash.loading.arguments import Argument, distinct_paths, parse_argument
 from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_parts
 from offleash.loading.merge import gather, without_first_rows
@@ -211,7 +211,7 @@ def _format_names(argument: Argument, options: LoadOptions) -> Iterator[str]:
     """The formats of the files of an argument; of a folder, those of its logs. What is no log is refused by reading."""
     for path in argument.paths:
         try:
-            kind = recognised(head_of(path), options.options)
+            kind = recognised(read_head(path), options.options)
         except OffleashError:
             if not argument.folder:
                 raise

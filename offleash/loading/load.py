@@ -23,7 +23,7 @@ from offleash.data.tables import VERDICTS, Note
 from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
 from offleash.files.columns import COUNT_COLUMNS, guess_columns
-from offleash.files.detect import LfsPointerError, head_of
+from offleash.files.detect import LfsPointerError, read_head
 from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
 from offleash.loading.merge import FilePart, GatheredRuns, file_part, gather, without_first_rows
 from offleash.logs.format import Log, Options, Skip
@@ -178,7 +178,7 @@ def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: 
         if not frame.height:
             raise OffleashError(f"The frame {name!r} has no rows. Give a row per problem, or per sample.")
         frame.write_parquet(path)
-        if options.format is None and recognised(head_of(path), options.options) is None:
+        if options.format is None and recognised(read_head(path), options.options) is None:
             raise _unknown_frame(frame, name)
         try:
             return _load(Argument(name, (path,), given=True), options, progress)
@@ -390,7 +390,7 @@ def _not_logs(argument: Argument, options: LoadOptions) -> dict[Path, OffleashEr
     skipped: dict[Path, OffleashError | None] = {}
     for path in argument.paths if argument.folder else ():
         try:
-            if recognised(head_of(path), options.options) is None:
+            if recognised(read_head(path), options.options) is None:
                 skipped[path] = None
         except OffleashError as error:
             skipped[path] = error

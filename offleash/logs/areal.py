@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, fields_of, text_of, whole_of
+from offleash.files.rows import Row, fields_of, integer_of, text_of
 from offleash.logs.format import Entry, Format, Ids, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import GOLD, training_log
@@ -39,7 +39,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     question = row.text("prompt")
     verdict, score = judge.mark(row.values.get("original_reward", row.values.get("reward")), row.number)
-    total, prompt = whole_of(row.values.get("seqlen")), whole_of(row.values.get("prompt_len"))
+    total, prompt = integer_of(row.values.get("seqlen")), integer_of(row.values.get("prompt_len"))
     yield Entry(
         problem=row.problem("task_id", question=question),
         question=question,

@@ -38,7 +38,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if mark not in row.values:
-            row.wrong(f"{mark!r} is neither a column nor a metric: {row.text('metrics')}")
+            row.fail(f"{mark!r} is neither a column nor a metric: {row.text('metrics')}")
         yield _entry(row, judge, mark)
 
     log = training_log(
@@ -68,7 +68,7 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
         contents=content_hashes(images=first_of(metadata, IMAGES)),
         text="\n\n".join(content_text(message.get("content")) for message in messages if _written(message)) or None,
         verdict=verdict,
-        score=score if score is not None else row.number_of("reward"),
+        score=score if score is not None else row.number_field("reward"),
         row=row.number,
     )
 
@@ -85,7 +85,7 @@ def _parsed(row: Row, name: str) -> Mapping[str, object]:
     try:
         return fields_of(json.loads(value) if isinstance(value, str) else value)
     except (ValueError, RecursionError):
-        row.wrong(f"{name!r} is not JSON")
+        row.fail(f"{name!r} is not JSON")
 
 
 FORMAT = Format("art", "ART trajectories", recognise, read, ("trajectories/train/0010.parquet",), columns=(KEYS,))

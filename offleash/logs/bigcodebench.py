@@ -50,7 +50,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     yield Entry(
         problem=problem,
         benchmark=benchmark_of(problem),
-        sample=row.whole("index"),
+        sample=row.integer("index"),
         text=row.text("solution"),
         verdict=verdict,
         row=row.number,

@@ -29,9 +29,9 @@ from offleash.files.columns import (
     require_column,
     value_at,
 )
-from offleash.files.detect import Head, rows_of
+from offleash.files.detect import Head, rows_after_head
 from offleash.files.lines import LOG, Repairs
-from offleash.files.rows import is_chat, text_of, whole_of
+from offleash.files.rows import integer_of, is_chat, text_of
 from offleash.logs.format import Ids, Options
 from offleash.logs.own_verdicts import VERDICT_WORDS
 
@@ -140,7 +140,7 @@ def _role_check(head: Head) -> Callable[[str, str], bool]:
             marks = value if isinstance(value, list) and value else [value]
             return all(isinstance(mark, bool) or str(mark).strip().lower() in VERDICT_WORDS for mark in marks)
         if role == "text" and name in NUMBER_OR_SAMPLES:
-            return whole_of(value) is None
+            return integer_of(value) is None
         if role == "choices":  # `options` may be those of the decoding
             letters = isinstance(value, Mapping) and ("text" in value or all(len(label) <= 2 for label in value))
             return isinstance(value, list | str) or letters
@@ -243,7 +243,7 @@ def _is_empty(value: object) -> bool:
 def _examples(head: Head) -> Iterator[Mapping[str, object]]:
     """The first rows; only the first is at hand, the others are read."""
     yield head.first
-    yield from (row.values for row in islice(rows_of(head, LOG, Repairs()), 1, EXAMPLE_ROWS))
+    yield from (row.values for row in islice(rows_after_head(head, LOG, Repairs()), 1, EXAMPLE_ROWS))
 
 
 def _has_path(values: object, path: str) -> bool:
@@ -276,5 +276,5 @@ def _is_id(value: object) -> bool:
 def _whole(value: object, listed: bool) -> bool:
     """Whether a guessed number is one; a list beside a single text is token ids, not a number of tokens."""
     if isinstance(value, list):
-        return listed and all(number is None or whole_of(number) is not None for number in value)
-    return whole_of(value) is not None or text_of(value) in (None, "")
+        return listed and all(number is None or integer_of(number) is not None for number in value)
+    return integer_of(value) is not None or text_of(value) in (None, "")

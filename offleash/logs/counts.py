@@ -14,9 +14,9 @@ from offleash.data.content import HASHED, content_hashes
 from offleash.data.tables import COUNTS
 from offleash.errors import OffleashError
 from offleash.files.columns import SAMPLE_COLUMNS, value_at
-from offleash.files.detect import Container, Head, rows_of
+from offleash.files.detect import Container, Head, rows_after_head
 from offleash.files.lines import LOG, Repairs
-from offleash.files.rows import Row, shown, text_of, whole_of
+from offleash.files.rows import Row, integer_of, shown, text_of
 from offleash.logs.columns import COUNT_ROLES, NUMBER_OR_SAMPLES, count_columns, has_counts, ids_of, mapping_note
 from offleash.logs.format import Format, Log, Options
 from offleash.logs.frames import check_maps, check_split, replace_surrogates
@@ -36,20 +36,20 @@ def recognise(head: Head) -> bool:
     if "." in chosen["n"] or "." in chosen["c"]:  # a field of a sample or of its marks, unless the user says otherwise
         return False
     names = set(SAMPLE_COLUMNS["text"]) & set(head.columns) - set(chosen.values())
-    texts = any(name not in NUMBER_OR_SAMPLES or whole_of(head.first.get(name)) is None for name in names)
+    texts = any(name not in NUMBER_OR_SAMPLES or integer_of(head.first.get(name)) is None for name in names)
     # Columns that are called n and c are counts, and a value that is not a number is an error in the file; columns such
     # as total and correct are counts only if they hold whole numbers.
     plain = (chosen["n"].lower(), chosen["c"].lower()) == ("n", "c")
-    if texts or not (plain or all(whole_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))):
+    if texts or not (plain or all(integer_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))):
         return False
     # `k` may also be the number of a sample: then the next row is another one of the same problem, or exceeds its k.
     return chosen["n"].lower() != "k" or not _numbers_samples(head, chosen)
 
 
 def _numbers_samples(head: Head, chosen: dict[str, str]) -> bool:
-    rows = [row.values for row in islice(rows_of(head, LOG, Repairs()), 2)]
+    rows = [row.values for row in islice(rows_after_head(head, LOG, Repairs()), 2)]
     problems = [text_of(values.get(chosen.get("problem", chosen.get("question", "")))) for values in rows]
-    counts = [(whole_of(values.get(chosen["n"])) or 0, whole_of(values.get(chosen["c"])) or 0) for values in rows]
+    counts = [(integer_of(values.get(chosen["n"])) or 0, integer_of(values.get(chosen["c"])) or 0) for values in rows]
     return len(set(problems)) < len(problems) or any(c > n for n, c in counts)
 
 
@@ -72,7 +72,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 def _frames(log: Log, head: Head, options: Options, chosen: dict[str, str]) -> Iterator[pl.DataFrame]:
     repairs = Repairs()
-    source = rows_of(head, LOG, repairs)
+    source = rows_after_head(head, LOG, repairs)
     columns: dict[str, list[object]] = {name: [] for name in COUNTS}
     seen: dict[CountedProblem, int] = {}
     for row in source:
@@ -106,23 +106,23 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Count
 
     split = row.text(options.split_by) if options.split_by else None
     if options.split_by and split is None:
-        row.wrong(f"it has no {options.split_by!r} to split by")
+        row.fail(f"it has no {options.split_by!r} to split by")
     problem = row.problem(*filter(None, [chosen.get("problem")]), question=text("question"))
     contents = content_hashes(**{name: row.values[chosen[name]] for name in HASHED if name in chosen})
     # a text stands for a problem only together with what else tells two problems apart
     key = (split, text("benchmark"), problem, *(() if "problem" in chosen else (text("gold"), contents)))
     if key in seen:
-        row.wrong(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
+        row.fail(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
     seen[key] = row.number
     n, c = _count(row, chosen["n"]), _count(row, chosen["c"])
     if c > n:
-        row.wrong(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")
+        row.fail(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")
     return {
         "problem": problem,
         "question": text("question"),
         "gold": text("gold"),
         "benchmark": text("benchmark"),
-        "guess": row.number_of(chosen["guess"]) if "guess" in chosen else None,
+        "guess": row.number_field(chosen["guess"]) if "guess" in chosen else None,
         "identity": text("identity"),
         "contents": contents,
         "n": n,
@@ -134,9 +134,9 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Count
 
 def _count(row: Row, name: str) -> int:
     value = row.values.get(name)
-    count = whole_of(value)
+    count = integer_of(value)
     if count is None or count < 0:
-        row.wrong(f"{name!r} is {shown(value)}; a count must be an integer, 0 or more")
+        row.fail(f"{name!r} is {shown(value)}; a count must be an integer, 0 or more")
     return count
 
 

@@ -127,7 +127,7 @@ def _judged_entry(row: Row, tests: str) -> Entry:
     return Entry(
         problem=problem,
         benchmark=benchmark_of(problem),
-        sample=row.whole("index"),
+        sample=row.integer("index"),
         text=row.text("solution"),
         verdict=(Verdict.CORRECT if passed else Verdict.WRONG) if known else None,
         row=row.number,

@@ -17,12 +17,12 @@ leave that to `row_log` (logs/frames.py) and write only how one row becomes entr
 It reads any container: here a CSV file with one reply.
 
 >>> from tempfile import TemporaryDirectory
->>> from offleash.files.detect import head_of
+>>> from offleash.files.detect import read_head
 >>> with TemporaryDirectory() as folder:
 ...     path = Path(folder) / "quiz.csv"
 ...     _ = path.write_text("quiz_item,reply,points\\ncapital,Paris,1\\n")
-...     quizlog.recognise(head_of(path))
-...     log = quizlog.read(path, head_of(path), Options())
+...     quizlog.recognise(read_head(path))
+...     log = quizlog.read(path, read_head(path), Options())
 ...     [frame.select("problem", "text", "verdict").row(0) for frame in log.frames]
 True
 [('capital', 'Paris', 'correct')]

@@ -12,7 +12,7 @@ import polars as pl
 from offleash.data.tables import ENTRIES, Note, entries
 from offleash.errors import OffleashError
 from offleash.files.columns import value_at
-from offleash.files.detect import Head, rows_of
+from offleash.files.detect import Head, rows_after_head
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, text_of
 from offleash.logs.columns import require_path
@@ -51,7 +51,7 @@ def row_log(
     check_maps(format_name, options, maps)
     check_split(head, options)
     repairs = Repairs()
-    source = rows_of(head, LOG, repairs)
+    source = rows_after_head(head, LOG, repairs)
     log = Log(format_name, verifier, iter(()))
     log.frames = converted(
         log, source, head.path, options, convert, lambda: [*closing(), *repairs.all_notes(head.path)]
@@ -133,10 +133,10 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
         # a value per sample: responses.model
         splits = value if isinstance(value, list) and "." in options.split_by else [value] * len(entries_read)
         if len(splits) != len(entries_read):
-            row.wrong(f"it has {len(splits)} values of {options.split_by!r} for {len(entries_read)} samples")
+            row.fail(f"it has {len(splits)} values of {options.split_by!r} for {len(entries_read)} samples")
         for entry, split in zip(entries_read, map(text_of, splits), strict=True):
             if split is None:
-                row.wrong(f"it has no {options.split_by!r} to split by")
+                row.fail(f"it has no {options.split_by!r} to split by")
             yield entry._replace(split=split)
 
 

@@ -16,10 +16,10 @@ from offleash.data.content import HASHED, content_hashes
 from offleash.data.tables import ENTRIES, question_hash
 from offleash.errors import OffleashError
 from offleash.files.columns import passes_through_list, value_at
-from offleash.files.detect import Container, Head, rows_of
+from offleash.files.detect import Container, Head, rows_after_head
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, chat_text, content_text, is_chat, shown, text_of
-from offleash.files.tabular import column_expr, csv_tables, passes_list, slices, without_nulls
+from offleash.files.tabular import column_expr, csv_tables, path_crosses_list, slices, without_nulls
 from offleash.logs.columns import SAMPLE_FIELDS, SAMPLE_ROLES, ids_of, mapping_note, sample_columns
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import CHUNK, check_maps, check_split, frame_of, split_entries
@@ -74,7 +74,7 @@ def _check(head: Head, chosen: Mapping[str, str], options: Options) -> None:
 def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of JSON rows: by columns where the values are plain and of one kind, by rows where they are not."""
     repairs, judge, total = Repairs(), VerdictReader(head.path, options.threshold), 0
-    source = rows_of(head, LOG, repairs)
+    source = rows_after_head(head, LOG, repairs)
     samples = {chosen[name].partition(".")[0] for name in SAMPLE_FIELDS if name in chosen}
     samples |= {chosen[name] for name in SAMPLE_FIELDS if name in chosen}
 
@@ -140,7 +140,7 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
         question=question,
         gold=text_of(values.get("gold")),
         benchmark=text_of(values.get("benchmark")),
-        guess=own.number_of("guess"),
+        guess=own.number_field("guess"),
         identity=text_of(values.get("identity")),
         contents=content_hashes(**{name: values[name] for name in HASHED if name in values}),
         row=row.number,
@@ -156,10 +156,10 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
             answer=text_of(sample.get("answer")),
             solution=text_of(sample.get("solution")),
             verdict=verdict,
-            score=own.number_of("score") if "score" in sample else score,
-            tokens=own.whole("tokens"),
+            score=own.number_field("score") if "score" in sample else score,
+            tokens=own.integer("tokens"),
             finish=text_of(sample.get("finish")),
-            sample=own.whole("sample"),
+            sample=own.integer("sample"),
         )
 
 
@@ -177,12 +177,12 @@ def _reached(row: Row, name: str, column: str, value: object) -> object:
         [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
     )
     if non_objects and len(non_objects) < len(objects) and not isinstance(non_objects[0], list):  # type: ignore[arg-type]
-        row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(non_objects[0])}")
+        row.fail(f"{column.rpartition('.')[0]!r} holds objects and {shown(non_objects[0])}")
     if name in SAMPLE_FIELDS or not isinstance(value, list):
         return value
     distinct = [entry for number, entry in enumerate(value) if entry is not None and entry not in value[:number]]
     if len(distinct) > 1:
-        row.wrong(f"its samples have several values of {column!r}: {shown(distinct[0])} and {shown(distinct[1])}")
+        row.fail(f"its samples have several values of {column!r}: {shown(distinct[0])} and {shown(distinct[1])}")
     return distinct[0] if distinct else None
 
 
@@ -192,7 +192,7 @@ def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> li
     lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not is_chat(value)}
     if not lists:
         return [sampled]
-    row.same_length(lists)
+    row.require_same_length(lists)
     count = len(next(iter(lists.values())))
     if count == 1:  # then a value beside the list is that of the sample
         return [{**sampled, **{name: value[0] for name, value in lists.items()}}]
@@ -250,7 +250,7 @@ def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, 
     total = 0
     for start, slice_ in slices(head.path, needed, PARQUET_CHUNK):
         rows = pl.Series("row", range(start + 1, start + slice_.height + 1), pl.Int64)
-        listed = [role for role, column in chosen.items() if passes_list(slice_.schema, column)]
+        listed = [role for role, column in chosen.items() if path_crosses_list(slice_.schema, column)]
         frame = table_entries(renamed(slice_, options, chosen), rows, head, options, judge, listed)
         total += frame.height
         yield frame

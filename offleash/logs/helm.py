@@ -189,7 +189,7 @@ class _Run:
                 images=images,
                 tests=golds if len(golds) > 1 else None,  # any of them is accepted: no single gold answer
             ),
-            sample=Row(row.path, row.number, row.values).whole("train_trial_index"),
+            sample=Row(row.path, row.number, row.values).integer("train_trial_index"),
             row=row.number,
         )
 

@@ -41,7 +41,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     yield Entry(
         problem=problem,
         benchmark=benchmark_of(problem),
-        sample=row.whole("completion_id"),
+        sample=row.integer("completion_id"),
         text=row.text("completion"),
         verdict=verdict,
         row=row.number,

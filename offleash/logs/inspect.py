@@ -25,7 +25,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head, members
 from offleash.files.lines import document
-from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.files.rows import Row, chat_text, content_text, fields_of, integer_of, text_of
 from offleash.logs.contents import images_in
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
@@ -194,12 +194,12 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
         contents=content_hashes(
             choices=row.values.get("choices"), images=images_in(row.values.get("input"), row.fields("attachments"))
         ),
-        sample=row.whole("epoch"),
+        sample=row.integer("epoch"),
         text=_completion(output, row.fields("attachments")),
         answer=text_of(score.get("answer")),
         verdict=verdict,
         score=graded,
-        tokens=whole_of(fields_of(output.get("usage")).get("output_tokens")),
+        tokens=integer_of(fields_of(output.get("usage")).get("output_tokens")),
         finish="length" if stop in TRUNCATING_STOPS or limit in LENGTH_LIMITS else stop,
         row=row.number,
     )

@@ -37,7 +37,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts, codes = row.items("output_list"), row.items("code_list")
     marks = row.items("graded_list") if "graded_list" in row.values else None
-    row.same_length({"output_list": texts, "code_list": codes, "graded_list": marks})
+    row.require_same_length({"output_list": texts, "code_list": codes, "graded_list": marks})
     if not texts:
         judge.no_sample(row.number)
     question = row.text("question_content")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.files.rows import Row, chat_text, content_text, fields_of, integer_of, text_of
 from offleash.logs.contents import contents_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
@@ -79,12 +79,12 @@ def _entry(row: Row, judge: VerdictReader, reward: str) -> Entry:
         gold=Row(row.path, row.number, task).text(*GOLDS),
         benchmark=text_of(row.fields("agent_ref").get("name")),
         contents=contents_of(task, request.get("input")),
-        sample=whole_of(row.values.get(ROLLOUT)),
+        sample=integer_of(row.values.get(ROLLOUT)),
         text=_text(response),
         answer=row.text("extracted_answer"),
         verdict=verdict,
         score=score,
-        tokens=whole_of(fields_of(response.get("usage")).get("output_tokens")),
+        tokens=integer_of(fields_of(response.get("usage")).get("output_tokens")),
         finish=_finish(response),
         row=row.number,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from offleash.data.content import content_hashes
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, content_text, fields_of, whole_of
+from offleash.files.rows import Row, content_text, fields_of, integer_of
 from offleash.logs.contents import images_in
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
@@ -48,7 +48,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     messages = _only(row.values.get("content"))
     if not isinstance(messages, list) or not messages:
-        row.wrong("'content' is not a list with the messages of one sample")
+        row.fail("'content' is not a list with the messages of one sample")
     with_roles = all(isinstance(message, dict) and "role" in message for message in messages)
     prompt, written = _by_role(messages) if with_roles else _by_mask(row, messages)
     question = "\n\n".join(map(content_text, prompt))
@@ -79,9 +79,9 @@ def _by_mask(row: Row, messages: list[object]) -> tuple[list[object], list[objec
     runs = _turns(row)
     after = len(runs) if runs is not None else len(messages) - 1
     if runs is None and len(messages) != 2:
-        row.wrong(f"it has {len(messages)} messages and no 'token_loss_mask' to separate the prompt from the answer")
+        row.fail(f"it has {len(messages)} messages and no 'token_loss_mask' to separate the prompt from the answer")
     if not 0 < after < len(messages):
-        row.wrong(f"it has {len(messages)} messages, but its loss mask implies {after} after the prompt")
+        row.fail(f"it has {len(messages)} messages, but its loss mask implies {after} after the prompt")
     return messages[:-after], messages[len(messages) - after :: 2]
 
 
@@ -90,7 +90,7 @@ def _turns(row: Row) -> Sequence[bool] | None:
     mask = _only(row.values.get("token_loss_mask", row.values.get("generation_logprobs")))
     if not isinstance(mask, list):
         return None
-    length = whole_of(_only(row.values.get("input_lengths")))  # beyond it, the batch is padded
+    length = integer_of(_only(row.values.get("input_lengths")))  # beyond it, the batch is padded
     runs = [written for written, _ in groupby(bool(token) for token in mask[:length])]
     return runs[runs.index(True) :] if True in runs else None
 

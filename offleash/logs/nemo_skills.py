@@ -68,7 +68,7 @@ def _entry(row: Row, judge: VerdictReader, mark: str | None) -> Entry:
         text=row.text("generation"),
         answer=row.text("predicted_answer"),
         verdict=verdict,
-        tokens=row.whole("num_generated_tokens"),
+        tokens=row.integer("num_generated_tokens"),
         finish=row.text("finish_reason"),
         row=row.number,
     )

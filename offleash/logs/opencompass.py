@@ -23,7 +23,7 @@ from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.detect import Container, Head
 from offleash.files.lines import document
-from offleash.files.rows import Row, fields_of, text_of, whole_of
+from offleash.files.rows import Row, fields_of, integer_of, text_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import check_maps, converted
 from offleash.logs.own_verdicts import VerdictReader
@@ -114,7 +114,7 @@ class _Dataset:
         if not isinstance(values, list):  # one object per sample, not per problem
             detail = self.details[place] if place < len(self.details) else {}
             values = detail.get(self.mark or "")
-        entry = about._replace(sample=sample, text=text_of(texts), tokens=whole_of(row.values.get("res_length")))
+        entry = about._replace(sample=sample, text=text_of(texts), tokens=integer_of(row.values.get("res_length")))
         yield self._judged(entry, _nth(values, sample), row, judge)
 
     def detail(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:

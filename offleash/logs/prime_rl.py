@@ -18,7 +18,7 @@ import polars as pl
 
 from offleash.errors import OffleashError
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, chat_text, fields_of, text_of, whole_of
+from offleash.files.rows import Row, chat_text, fields_of, integer_of, text_of
 from offleash.logs.contents import contents_of
 from offleash.logs.format import Entry, Format, Ids, Log, Options, Skip
 from offleash.logs.own_verdicts import VerdictReader
@@ -109,7 +109,7 @@ def _entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     if row.values.get("errors") or any(trace.get("errors") for trace in rewarded) or not traces:
         return errors.skip_failed(row)
     if len(rewarded) > 1:
-        row.wrong(f"it has {len(rewarded)} agents with a reward; only rollouts with a single one can be read")
+        row.fail(f"it has {len(rewarded)} agents with a reward; only rollouts with a single one can be read")
     trace, task = rewarded[0], row.fields("task")
     about = Row(row.path, row.number, {**fields_of(task.get("data")), "key": task.get("key")})
     question = chat_text(about.values.get("prompt"), "user")
@@ -126,7 +126,7 @@ def _entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
         text=trace_completion(trace),
         verdict=verdict,
         score=score,
-        tokens=whole_of(trace.get("num_output_tokens")),
+        tokens=integer_of(trace.get("num_output_tokens")),
         finish=text_of(last_call(trace).get("finish_reason")),
         row=row.number,
     )

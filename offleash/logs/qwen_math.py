@@ -38,7 +38,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts = row.items("code")
     answers = row.items("pred")
     marks = row.items("score") if "score" in row.values else None
-    row.same_length({"code": texts, "pred": answers, "score": marks})
+    row.require_same_length({"code": texts, "pred": answers, "score": marks})
     if not texts:
         judge.no_sample(row.number)
     question, finishes = row.text("question"), row.values.get("finish_reason")

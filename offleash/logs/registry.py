@@ -8,7 +8,7 @@ from offleash.data.tables import Note
 from offleash.errors import OffleashError, unknown
 from offleash.files.archives import refuse_pickle
 from offleash.files.columns import normal_name
-from offleash.files.detect import Container, Head, head_of
+from offleash.files.detect import Container, Head, read_head
 from offleash.logs.columns import count_columns, has_counts, sample_columns
 from offleash.logs.format import Format, Log, Options
 
@@ -87,7 +87,7 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     """Read a file by its content, or as the format named. Lazy: see `Log`."""
     chosen = None if format is None else format_named(format)
     refuse_pickle(path)
-    head = head_of(path)
+    head = read_head(path)
     notes: list[Note] = []
     if chosen is None:
         kind, head = _match(head, options, notes)
@@ -165,7 +165,7 @@ def _match(head: Head, options: Options, notes: list[Note]) -> tuple[Format | No
 
 def _rows_inside(head: Head, options: Options) -> Head:
     """The head of the rows of a file, which may be one object with a list of them."""
-    if options.rows is None and not head.whole:
+    if options.rows is None and not head.is_single_object:
         return head
     from offleash.logs.wrapped import inside  # most files are no such object, and counts should load fast
 

@@ -105,8 +105,8 @@ class _Batches:
         }
         prompt = column_named(PROMPTS, lists)
         if prompt is None or "completion" not in lists or self.step not in lists:
-            row.wrong(f"it has no lists called prompt, completion and {self.step}")
-        row.same_length(lists)
+            row.fail(f"it has no lists called prompt, completion and {self.step}")
+        row.require_same_length(lists)
         rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
         batch = pl.DataFrame([_column(name, values) for name, values in lists.items() if name != self.step])
         size = overlap(self.before, batch) if self.before is not None else 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, fields_of, text_of, whole_of
+from offleash.files.rows import Row, fields_of, integer_of, text_of
 from offleash.logs.format import Entry, Format, Ids, Log, Options
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import training_log
@@ -38,7 +38,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if mark not in row.values:
-            row.wrong(f"it has no {mark!r}, neither as a field nor as a metric of its last step")
+            row.fail(f"it has no {mark!r}, neither as a field nor as a metric of its last step")
         yield _entry(row, judge, mark)
 
     log = training_log(
@@ -54,16 +54,16 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
-    split, group = row.text("split"), row.whole("group_idx")
+    split, group = row.text("split"), row.integer("group_idx")
     if group is None:
-        row.wrong("'group_idx' is missing")
+        row.fail("'group_idx' is missing")
     verdict, score = judge.mark(row.values.get(mark), row.number)
     return Entry(
         # A file of several iterations (joined by a user) has a group 0 in each of them.
         problem=str(group) if _is_test(split) else f"{row.text('iteration')}/{group}",
         benchmark=split if _is_test(split) else None,
         verdict=verdict,
-        score=score if score is not None else row.number_of("total_reward"),
+        score=score if score is not None else row.number_field("total_reward"),
         tokens=_tokens(row),
         row=row.number,
     )
@@ -83,7 +83,7 @@ def _metrics(row: Row) -> dict[str, object]:
 def _tokens(row: Row) -> int | None:
     """Tokens of all actions."""
     steps = row.values.get("steps")
-    lengths = [whole_of(fields_of(step).get("ac_len")) for step in steps] if isinstance(steps, list) else []
+    lengths = [integer_of(fields_of(step).get("ac_len")) for step in steps] if isinstance(steps, list) else []
     known = [length for length in lengths if length is not None]
     return sum(known) if known and len(known) == len(lengths) else None
 

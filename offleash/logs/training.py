@@ -15,7 +15,7 @@ import polars as pl
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.columns import require_column
-from offleash.files.detect import Head, rows_of
+from offleash.files.detect import Head, rows_after_head
 from offleash.files.lines import LOG, Repairs
 from offleash.files.rows import Row, text_of
 from offleash.logs.format import Log, Options
@@ -62,7 +62,7 @@ def training_log(
     repairs, steps = Repairs(), Steps(head.path, step, options.split_by)
 
     def samples() -> Iterable[Row]:
-        for row in rows_of(head, LOG, repairs):
+        for row in rows_after_head(head, LOG, repairs):
             for sample in expand(row) if expand is not None else (row,):
                 steps.seen[text_of(sample.values.get(step))] = None
                 yield sample

@@ -20,9 +20,9 @@ import polars as pl
 from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
-from offleash.files.archives import on_disk
+from offleash.files.archives import extract_to_disk
 from offleash.files.detect import Container, Head
-from offleash.files.tabular import damage
+from offleash.files.tabular import parquet_errors
 from offleash.logs.format import Format, Log, Options, Skip
 from offleash.logs.frames import check_maps, check_split
 from offleash.logs.generic import parquet_frames
@@ -68,8 +68,8 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
     before: tuple[Path, pl.DataFrame] | None = None
     for path in paths:
         try:
-            with damage(path):
-                rows = pl.read_parquet(on_disk(path), glob=False)
+            with parquet_errors(path):
+                rows = pl.read_parquet(extract_to_disk(path), glob=False)
         except OffleashError:  # said again, with the same words, when it is read
             before = None
             continue
@@ -83,8 +83,8 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
 
 def _reward(head: Head, options: Options) -> str:
     """The reward that says whether a sample is correct."""
-    with damage(head.path):
-        schema = pl.scan_parquet(on_disk(head.path), glob=False).collect_schema()
+    with parquet_errors(head.path):
+        schema = pl.scan_parquet(extract_to_disk(head.path), glob=False).collect_schema()
     other = KEYS | {name for name in schema if name.lower() in (*GOLD, *IMAGES, *SPLIT_MARKERS)}
     rewards = [name for name, kind in schema.items() if name not in other and (kind.is_numeric() or kind == pl.Boolean)]
     return choose_reward(rewards, head, options)
@@ -94,9 +94,12 @@ def _with_images(frames: Iterator[pl.DataFrame], path: Path, column: str) -> Ite
     """The frames with the hashes of the images that a prompt was about."""
     for frame in frames:
         first, last = int(frame["row"][0]), int(frame["row"][-1])  # rows of Parquet are in order, one sample each
-        with damage(path):
+        with parquet_errors(path):
             images = (
-                pl.scan_parquet(on_disk(path), glob=False).select(column).slice(first - 1, last - first + 1).collect()
+                pl.scan_parquet(extract_to_disk(path), glob=False)
+                .select(column)
+                .slice(first - 1, last - first + 1)
+                .collect()
             )
         hashes = [content_hashes(images=value) for value in images[column].to_list()]
         table: Mapping[str, object] = {"row": range(first, last + 1), "contents": hashes}
@@ -108,9 +111,9 @@ def _steps(path: Path, options: Options) -> list[Note]:
     """Samples of several steps come from different weights."""
     if options.split_by == "step":
         return []
-    with damage(path):
+    with parquet_errors(path):
         steps = (
-            pl.scan_parquet(on_disk(path), glob=False)
+            pl.scan_parquet(extract_to_disk(path), glob=False)
             .select(pl.col("step").unique().sort())
             .collect()["step"]
             .to_list()
@@ -126,9 +129,11 @@ def _mixed_split_notes(path: Path, head: Head, options: Options) -> list[Note]:
     marker = column_named(SPLIT_MARKERS, set(head.columns) - KEYS)
     if marker is None or options.split_by == marker:
         return []
-    with damage(path):
+    with parquet_errors(path):
         values = (
-            pl.scan_parquet(on_disk(path), glob=False).select(pl.col(marker).cast(pl.String, strict=False)).collect()
+            pl.scan_parquet(extract_to_disk(path), glob=False)
+            .select(pl.col(marker).cast(pl.String, strict=False))
+            .collect()
         )
     names = sorted(values[marker].drop_nulls().unique().to_list())
     if len(names) < 2:

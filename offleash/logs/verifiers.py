@@ -20,7 +20,7 @@ from pathlib import Path
 
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
-from offleash.files.rows import Row, chat_text, content_text, fields_of, text_of, whole_of
+from offleash.files.rows import Row, chat_text, content_text, fields_of, integer_of, text_of
 from offleash.logs.contents import contents_of
 from offleash.logs.format import Entry, Format, Log, Options
 from offleash.logs.frames import row_log
@@ -94,7 +94,7 @@ def _result(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
         text=chat_text(row.values.get("completion"), "assistant"),
         verdict=verdict,
         score=score,
-        tokens=whole_of(row.fields("token_usage").get("output_tokens")),
+        tokens=integer_of(row.fields("token_usage").get("output_tokens")),
         finish="length" if row.values.get("is_truncated") is True else None,
         row=row.number,
     )
@@ -108,7 +108,7 @@ def _trace_entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Ent
     if row.values.get("errors") or trace.get("errors"):
         return errors.skip_failed(row)
     if not trace:
-        row.wrong(f"it has {len(traces)} agents; only single-agent rollouts can be read")
+        row.fail(f"it has {len(traces)} agents; only single-agent rollouts can be read")
     data = fields_of(row.fields("task").get("data"))
     question = chat_text(data.get("prompt"), "user")
     about = Row(row.path, row.number, data)
@@ -123,7 +123,7 @@ def _trace_entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Ent
         text=trace_completion(trace),
         verdict=verdict,
         score=score,
-        tokens=whole_of(trace.get("num_output_tokens")),
+        tokens=integer_of(trace.get("num_output_tokens")),
         finish=text_of(last_call(trace).get("finish_reason")),
         row=row.number,
     )

@@ -58,7 +58,7 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
         text=row.text("output"),
         answer=row.text("pred"),
         verdict=verdict,
-        score=row.number_of("score"),
+        score=row.number_field("score"),
         row=row.number,
     )
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from offleash.errors import OffleashError
 from offleash.files.columns import AMBIGUOUS_ID_NAMES, SAMPLE_COLUMNS, guess_columns, value_at
 from offleash.files.detect import Container, Head
-from offleash.files.nested import KEY, RowsPlace, described, place_at, places, rows_head
-from offleash.files.rows import whole_of
+from offleash.files.nested import KEY, RowsLocation, describe_locations, location_at, row_locations, rows_head
+from offleash.files.rows import integer_of
 from offleash.logs import counts
 from offleash.logs.columns import count_columns, has_counts, sample_columns
 from offleash.logs.format import Options
@@ -24,17 +24,17 @@ def inside(head: Head, options: Options) -> Head:
     Refused where --rows names no rows, and where several lists could be meant.
     """
     if options.rows is not None:
-        return _head(head, _flat(place_at(head, options.rows), options), options)
-    if not head.whole:
+        return _head(head, _flat(location_at(head, options.rows), options), options)
+    if not head.is_single_object:
         return head
-    candidates = [place for place in places(head.first) if place.entries]
+    candidates = [place for place in row_locations(head.first) if place.entries]
     read = [(place, inner) for place in candidates if (inner := _readable(head, place, options)) is not None]
     # An object of objects is one place, not as many as it has values; and neither are the lists inside a row.
     read = [(place, inner) for place, inner in read if not any(_is_below(place, outer) for outer, _ in read)]
     if table_kind(head, options) is not None and all(_is_samples(head, place, options) for place, _ in read):
         return head
     if len(read) > 1:
-        where = described([place for place, _ in read])
+        where = describe_locations([place for place, _ in read])
         runs = f" If they are runs: --rows {_parent_path(read)} --split-by {KEY}." if _parent_path(read) else ""
         raise OffleashError(f"{head.path} holds several lists of rows: {where}. Choose one with --rows PATH.{runs}")
     if read:
@@ -63,7 +63,7 @@ def table_kind(head: Head, options: Options) -> str | None:
     return "generic" if known else None
 
 
-def _readable(head: Head, place: RowsPlace, options: Options) -> Head | None:
+def _readable(head: Head, place: RowsLocation, options: Options) -> Head | None:
     """The rows of a place, if they can be read as samples or counts."""
     try:
         inner = _head(head, _flat(place, options), options)
@@ -77,11 +77,11 @@ def _readable(head: Head, place: RowsPlace, options: Options) -> Head | None:
     return inner
 
 
-def _head(head: Head, place: RowsPlace, options: Options) -> Head:
+def _head(head: Head, place: RowsLocation, options: Options) -> Head:
     return rows_head(head, place, [*options.columns.values(), options.split_by or ""])
 
 
-def _flat(place: RowsPlace, options: Options) -> RowsPlace:
+def _flat(place: RowsLocation, options: Options) -> RowsLocation:
     """{"base": [rows], "rl": [rows]} as rows with a column `key`, where the user says that it names runs or benchmarks.
 
     Lists of rows that name their problems are not the samples of one problem: without that they are refused.
@@ -105,7 +105,7 @@ def _is_plausible(inner: Head, kind: str, options: Options) -> bool:
     rows = [row.values for row in inner.rows or ()]
     if kind == "counts":
         n = count_columns(inner, options)["n"]
-        return len({whole_of(value_at(values, n)) for values in rows}) == 1
+        return len({integer_of(value_at(values, n)) for values in rows}) == 1
     chosen = sample_columns(inner, options)
     if "text" in chosen or "verdict" not in chosen:
         return True
@@ -115,11 +115,11 @@ def _is_plausible(inner: Head, kind: str, options: Options) -> bool:
     )
 
 
-def _is_below(place: RowsPlace, outer: RowsPlace) -> bool:
+def _is_below(place: RowsLocation, outer: RowsLocation) -> bool:
     return outer.keys is not None and place is not outer and (not outer.path or place.path.startswith(f"{outer.path}."))
 
 
-def _is_samples(head: Head, place: RowsPlace, options: Options) -> bool:
+def _is_samples(head: Head, place: RowsLocation, options: Options) -> bool:
     """Whether the object is a row, and the objects at this place its samples."""
     chosen = sample_columns(head, options)
     own = [chosen[role] for role in ("problem", "question") if role in chosen]
@@ -128,7 +128,7 @@ def _is_samples(head: Head, place: RowsPlace, options: Options) -> bool:
     return any(chosen.get(role, "").startswith(f"{place.path}.") for role in ("text", "verdict"))
 
 
-def _parent_path(read: list[tuple[RowsPlace, Head]]) -> str:
+def _parent_path(read: list[tuple[RowsLocation, Head]]) -> str:
     """The object that holds all these places, if there is one inside the file."""
     outer = {place.path.rpartition(".")[0] for place, _ in read}
     return outer.pop() if len(outer) == 1 else ""

@@ -129,7 +129,7 @@ PROMPT_BY_VERIFIER = {
 
 # Strict: a problem that went missing, or an answer with other digits, would change every result.
 PROBLEM_FILE = FileKind(
-    what="a file of problems",
+    description="a file of problems",
     example='{"question": ..., "answer": ...}',
     empty="Was writing it interrupted?",
     written_floats=True,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from offleash.data.reasoning_gym import TASKS, encoded
+from offleash.data.reasoning_gym import TASKS, encode_value
 from offleash.data.tables import as_problems, question_hash
 from offleash.errors import OffleashError, unknown
 
@@ -176,7 +176,7 @@ def _scoring_settings(config: Any) -> dict[str, object]:
     for field in fields(config):
         if field.name not in ("seed", "size"):
             try:
-                values[field.name] = encoded(getattr(config, field.name))
+                values[field.name] = encode_value(getattr(config, field.name))
             except OffleashError:
                 continue
     return values
@@ -185,7 +185,7 @@ def _scoring_settings(config: Any) -> dict[str, object]:
 def _row(task: str, level: str, seed: int, index: int, entry: Mapping[str, Any], config: Mapping[str, object]) -> Row:
     metadata = {key: value for key, value in entry["metadata"].items() if key not in DATE_FIELDS.get(task, ())}
     kept = {"question": entry["question"], "answer": entry["answer"], "metadata": metadata}
-    details = {"task": task, "config": config, "entry": encoded(kept)}
+    details = {"task": task, "config": config, "entry": encode_value(kept)}
     return {
         "problem": f"{task}-{level}-{seed}-{index}",
         "hash": question_hash(entry["question"]),

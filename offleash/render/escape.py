@@ -9,16 +9,16 @@ import unicodedata
 
 
 def valid_utf8(text: str) -> str:
-    """A text that every server and file takes: a lone surrogate, which a model can write, is no UTF-8."""
+    """A text that every server and file takes: a lone surrogate, which a model can write, is not valid UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
 def clean(text: str) -> str:
-    """Text on one line without control characters, terminal escapes or marks that turn the direction of writing."""
-    return " ".join("".join(_clean_letter(letter) for letter in text).split())
+    """Text on one line without control characters, terminal escapes or bidirectional marks."""
+    return " ".join("".join(_clean_character(letter) for letter in text).split())
 
 
-def _clean_letter(letter: str) -> str:
+def _clean_character(letter: str) -> str:
     if letter.isspace():
         return " "
     return letter if letter.isprintable() else "\ufffd"
@@ -29,11 +29,11 @@ _CONTROL_PICTURES = 0x2400  # the block of pictures of control characters
 _SCRIPT = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-def visible(text: str) -> str:
-    """The text with control characters and marks that turn the direction of writing made visible; lines stay lines."""
+def show_control_characters(text: str) -> str:
+    """The text with control characters and bidirectional marks made visible; line breaks are kept."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible_letter(letter) for letter in text)
+    return "".join(_visible_character(letter) for letter in text)
 
 
 def clipped(text: str, letters: int) -> str:
@@ -41,7 +41,7 @@ def clipped(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
-def middle(text: str, letters: int) -> str:
+def shorten_middle(text: str, letters: int) -> str:
     """Both ends of a text, since ids differ at either; an ellipsis stands for what is left out."""
     if len(text) <= letters:
         return text
@@ -51,7 +51,7 @@ def middle(text: str, letters: int) -> str:
 
 def single_line(text: str, letters: int) -> str:
     """The beginning of a text on one line, made visible."""
-    return visible(clipped(" ".join(text[: 4 * letters].split()), letters))
+    return show_control_characters(clipped(" ".join(text[: 4 * letters].split()), letters))
 
 
 _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
@@ -72,7 +72,7 @@ def script_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
 
 
-def _visible_letter(letter: str) -> str:
+def _visible_character(letter: str) -> str:
     if letter in "\n\t" or letter.isprintable():
         return letter
     code = ord(letter)
@@ -124,19 +124,19 @@ def code(text: str, in_table: bool = False) -> str:
         return "(no name)"
     if in_table:
         shown = shown.replace("|", "¦")  # renderers disagree on \| after a backslash, and the row would fall apart
-    fence = "`" * (_longest_row_of_backticks(shown) + 1)
+    fence = "`" * (_longest_backtick_run(shown) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 def fenced(text: str) -> str:
     """A command as a block of code of one line."""
-    fence = "`" * max(3, _longest_row_of_backticks(text) + 1)
-    return f"{fence}\n{printable(text, most=2000)}\n{fence}"
+    fence = "`" * max(3, _longest_backtick_run(text) + 1)
+    return f"{fence}\n{printable(text, max_characters=2000)}\n{fence}"
 
 
 def prose(text: str, names: dict[str, str]) -> str:
-    """Words of ours with names in them: each key of `names`, one letter that no word has, becomes its name as code."""
+    """A sentence with names in it: each key of `names`, a letter that no word contains, becomes its name as code."""
     words = [_escape_word(word, names) for word in text.split()]
     return " ".join(words)
 
@@ -148,24 +148,24 @@ def tex(text: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in kept).strip()
 
 
-def printable(text: str, most: int = LONGEST) -> str:
+def printable(text: str, max_characters: int = LONGEST) -> str:
     """A text on one line, without letters that cannot be seen, and cut where it is long."""
-    cut = text if len(text) <= most else f"{text[: most - 1]}…"
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in cut)
+    shortened = text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in shortened)
 
 
-def _longest_row_of_backticks(text: str) -> int:
+def _longest_backtick_run(text: str) -> int:
     return max((len(row) for row in re.findall("`+", text)), default=0)
 
 
 def _escape_word(word: str, names: dict[str, str]) -> str:
-    bare = word.rstrip(".,;:")
-    if bare in names:
-        return code(names[bare]) + word[len(bare) :]
+    stem = word.rstrip(".,;:")
+    if stem in names:
+        return code(names[stem]) + word[len(stem) :]
     if _PLAIN.fullmatch(word):
         return re.sub(r"[\[\]]", r"\\\g<0>", word).replace("<", "&lt;").replace(">", "&gt;")
     for key, name in names.items():
-        bare = bare.replace(key, name)
-    if re.fullmatch(r"'[\w.-]+'", bare):
-        bare = bare[1:-1]  # code needs no quotes
-    return code(bare) + word[len(word.rstrip(".,;:")) :]
+        stem = stem.replace(key, name)
+    if re.fullmatch(r"'[\w.-]+'", stem):
+        stem = stem[1:-1]  # code needs no quotes
+    return code(stem) + word[len(word.rstrip(".,;:")) :]

@@ -25,7 +25,7 @@ _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9.]+)"')
 
 def write_figure(figure: Figure, path: Path, option: str = "-o") -> None:
     """Write a figure to a file, which `option` names; the end of its name says whether as PNG, SVG or PDF."""
-    write_bytes(path, WRITERS[kind_of(path)](_fitted(figure)), option)
+    write_bytes(path, WRITERS[kind_of(path)](_fit_to_width(figure)), option)
 
 
 def kind_of(path: Path) -> str:
@@ -45,11 +45,11 @@ def specification(figure: Figure, width: int | None = None, stacked: bool | None
     plot = width if width is not None else _figure_width(look)
     facets = [facet.properties(width=plot) for facet in figure.facets]
     if len(facets) == 1:
-        whole: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = facets[0]
+        chart: alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart = facets[0]
     else:
-        below = look.paper if stacked is None else stacked
-        joined = (alt.vconcat if below else alt.hconcat)(*facets, spacing=FACET_GAP[look.paper])
-        whole = joined.resolve_scale(
+        is_stacked = look.paper if stacked is None else stacked
+        concatenated = (alt.vconcat if is_stacked else alt.hconcat)(*facets, spacing=FACET_GAP[look.paper])
+        chart = concatenated.resolve_scale(
             color="independent",
             fill="independent",
             stroke="independent",
@@ -57,7 +57,7 @@ def specification(figure: Figure, width: int | None = None, stacked: bool | None
             strokeDash="independent",
             size="independent",
         )
-    document: Spec = whole.to_dict()
+    document: Spec = chart.to_dict()
     document["config"] = _theme(look)
     return document
 
@@ -66,7 +66,7 @@ def _figure_width(look: FigureFormat) -> int:
     return WIDTH if look.width is None else look.width
 
 
-def _fitted(figure: Figure) -> Spec:
+def _fit_to_width(figure: Figure) -> Spec:
     """The document whose axes and labels too fit into the width asked for; facets that get narrow are stacked."""
     stacked = figure.look.paper
     width = _plot_width(figure, stacked)

@@ -57,7 +57,7 @@ MAX_LEGEND_CHARACTERS = 44  # characters of all labels of a legend that still fi
 
 
 def rounded(value: float, digits: int = DIGITS) -> float | None:
-    """A number as data holds it: few digits keep a page small; None where there is none."""
+    """A number with few digits, which keeps a page small; None where it is not finite."""
     if not isfinite(value):
         return None
     return 0.0 if value == 0 else round(float(value), digits - 1 - floor(log10(abs(value))))
@@ -69,16 +69,16 @@ def data(rows: Sequence[Row]) -> alt.Data:
 
 
 def legend(
-    labels: Sequence[str], look: FigureFormat, columns: int | None = None, symbol: str = "", words: str = ""
+    labels: Sequence[str], look: FigureFormat, columns: int | None = None, symbol: str = "", label_expr: str = ""
 ) -> alt.Legend:
-    """A legend above the facet, in one column where its labels are wide; `words` is an expression, never of names."""
-    wide = sum(map(len, labels)) > MAX_LEGEND_CHARACTERS
+    """A legend above the facet, in one column where its labels are wide; `label_expr` never holds names of runs."""
+    is_wide = sum(map(len, labels)) > MAX_LEGEND_CHARACTERS
     return alt.Legend(
         symbolType=symbol or alt.Undefined,
-        labelExpr=words or alt.Undefined,
+        labelExpr=label_expr or alt.Undefined,
         orient="top",
         title=None,
-        columns=columns if columns is not None else 1 if wide else 0,
+        columns=columns if columns is not None else 1 if is_wide else 0,
         labelLimit=190 if look.paper else 260,
         symbolLimit=40,
         symbolOpacity=1,
@@ -86,7 +86,7 @@ def legend(
 
 
 def layered(*charts: Chart) -> alt.LayerChart:
-    """Charts above each other."""
+    """Charts drawn on top of each other."""
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
@@ -110,33 +110,33 @@ def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X
     ]
 
 
-def budget_axis(most: int, look: FigureFormat, field: str = "k:Q") -> alt.X:
+def budget_axis(max_budget: int, look: FigureFormat, field: str = "k:Q") -> alt.X:
     """The axis of budgets: powers of two, as many as fit."""
-    octaves = max(int(most).bit_length() - 1, 0)
+    octaves = max(int(max_budget).bit_length() - 1, 0)
     step = max(1, -(-octaves // (5 if look.paper else 8)))
     ticks = [2**power for power in range(0, octaves + 1, step)]
     axis = alt.Axis(
-        values=ticks, format="~s" if most > 1 << 20 else "d", labelOverlap=True, labelSeparation=5, grid=True
+        values=ticks, format="~s" if max_budget > 1 << 20 else "d", labelOverlap=True, labelSeparation=5, grid=True
     )
-    scale = alt.Scale(type="log", base=2, domain=[1, max(int(most), 2)], nice=False)
+    scale = alt.Scale(type="log", base=2, domain=[1, max(int(max_budget), 2)], nice=False)
     return alt.X(field, title="k, samples per problem", axis=axis, scale=scale)
 
 
 def share_axis_end(values: Sequence[float] | np.ndarray) -> float:
     """Where an axis of shares that starts at 0 ends: at 1, or lower where all shares are small."""
-    known = [float(value) for value in np.ravel(values) if isfinite(value)]
-    most = max(known, default=1.0)
-    if most > 0.5 or most <= 0:
+    finite = [float(value) for value in np.ravel(values) if isfinite(value)]
+    largest = max(finite, default=1.0)
+    if largest > 0.5 or largest <= 0:
         return 1.0
-    unit = 10.0 ** floor(log10(most))
-    return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= most * 1.02))
+    unit = 10.0 ** floor(log10(largest))
+    return float(next(step * unit for step in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= largest * 1.02))
 
 
 def with_size(chart: Chart, look: FigureFormat, height: int | None = None, title: str | None = None) -> Chart:
     """A chart at the size of its look; a title where a figure has several facets."""
     width = "container" if look.width is None else look.width
-    whole = chart.properties(width=width, height=look.height if height is None else height)
-    return whole if title is None else whole.properties(title=alt.TitleParams(title, anchor="start"))
+    sized = chart.properties(width=width, height=look.height if height is None else height)
+    return sized if title is None else sized.properties(title=alt.TitleParams(title, anchor="start"))
 
 
 RUNS = {"before": "#7c8a96", "after": "#9b5de5"}
@@ -156,7 +156,7 @@ MODELS = ["#2383c4", "#d55e00", "#009e73", "#cc5f9d", "#b8a200", "#56b4e9"]
 MODEL_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
 
 
-def pale(colour: str, opacity: float) -> str:
+def translucent(colour: str, opacity: float) -> str:
     """A colour that lets through what is behind it, on a light page and on a dark one."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"

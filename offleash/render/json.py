@@ -58,7 +58,7 @@ def encode(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {_key(key): encode(below) for key, below in value.items()}
+        return {_key(key): encode(member_value) for key, member_value in value.items()}
     if isinstance(value, set | frozenset):
         return [encode(member) for member in sorted(value)]
     if isinstance(value, PurePath):

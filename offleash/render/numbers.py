@@ -10,7 +10,7 @@ def many(count: int, noun: str) -> str:
 
 
 def short_name(name: str, letters: int) -> str:
-    """A name that fits: what would steer a terminal or turn the writing is replaced, the middle is left out."""
+    """A name that fits: unprintable characters are replaced, and the middle is left out."""
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name.strip())
     if len(plain) <= letters:
         return plain
@@ -35,7 +35,7 @@ def counted(number: float, word: str) -> str:
 
 
 def whole(value: float) -> str:
-    """A count: whole where it is whole."""
+    """A count, with one decimal if it is not an integer."""
     if not isfinite(value):
         return "?"
     return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else f"{value:,.1f}"
@@ -47,7 +47,7 @@ def share(value: float) -> str:
 
 
 def odds(rate: float) -> str:
-    """A rate; a small one as 1 in so many."""
+    """A rate; below 1% as `1 in N`."""
     return share(rate) if not 0 < rate < 0.01 else f"1 in {float(f'{1 / rate:.2g}'):,.0f}"
 
 

@@ -16,7 +16,7 @@ def check_writable(path: Path, endings: tuple[str, ...] = (), option: str = "") 
     Whether it can be written is tried: what rights say is not what every file system does. `option` is the one that
     names the path.
     """
-    hint = _choose_another_text(option)
+    hint = _choose_another_path_text(option)
     try:
         if path.is_dir():
             raise OffleashError(f"{path} is a folder. Name a file in it, for example {path / 'report.html'}.")
@@ -50,7 +50,7 @@ def write_bytes(path: Path, content: bytes, option: str = "") -> None:
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise _unwritable(path, error, _choose_another_text(option)) from None
+        raise _unwritable(path, error, _choose_another_path_text(option)) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -59,26 +59,26 @@ def write_bytes(path: Path, content: bytes, option: str = "") -> None:
 def _try_to_write(path: Path, hint: str) -> None:
     """Make the folder of a path and a file in it, and leave no trace of either."""
     target = folder = path.resolve().parent
-    missing: list[Path] = []
+    missing_folders: list[Path] = []
     while not folder.exists():
-        missing.append(folder)
+        missing_folders.append(folder)
         folder = folder.parent
     if not folder.is_dir():
         raise OffleashError(f"{path} cannot be written: {folder} is a file. {hint}.")
-    made: list[Path] = []
+    created_folders: list[Path] = []
     try:
-        for created in reversed(missing):
+        for created in reversed(missing_folders):
             created.mkdir()
-            made.append(created)
+            created_folders.append(created)
         with NamedTemporaryFile(dir=target, prefix=".offleash-"):
             pass
     finally:
         with suppress(OSError):  # another process may have put something there
-            for created in reversed(made):
+            for created in reversed(created_folders):
                 created.rmdir()
 
 
-def _choose_another_text(option: str) -> str:
+def _choose_another_path_text(option: str) -> str:
     return f"Choose another path with {option}" if option else "Choose another path"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from offleash.render.escape import visible
+from offleash.render.escape import show_control_characters
 
 HERE = Path(__file__).parent / "assets"
 
@@ -23,7 +23,9 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.finalize = lambda value: visible(value) if type(value) is str else value  # Markup is ours, a str is not
+    environment.finalize = lambda value: (
+        show_control_characters(value) if type(value) is str else value
+    )  # Markup is ours, a str is not
     return environment
 
 
@@ -45,8 +47,8 @@ def chart_script_source() -> str:
 @cache
 def own_script() -> str:
     """The scripts of the page as one, private to it."""
-    parts = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{_inline(parts)}\n}})();'
+    source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{_inline(source)}\n}})();'
 
 
 @cache
@@ -54,10 +56,10 @@ def style() -> str:
     return (HERE / "page.css").read_text(encoding="utf-8")
 
 
-def policy(scripts: list[str], served: bool) -> str:
+def policy(scripts: list[str], is_served: bool) -> str:
     """Content-Security-Policy: the scripts of the page by their hash, no network but the server that served it."""
     hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts)
-    connect_source = "'self'" if served else "'none'"
+    connect_source = "'self'" if is_served else "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         f"connect-src {connect_source}; base-uri 'none'; form-action 'none'"

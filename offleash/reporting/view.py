@@ -19,7 +19,7 @@ from typing import Any, Self, cast
 from urllib.parse import parse_qsl
 
 from offleash.comparing.compare import Comparison
-from offleash.data.shards import DAMAGE, first_line
+from offleash.data.shards import READ_ERRORS, first_line
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
 from offleash.render.escape import script_json
@@ -81,7 +81,7 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
         return HttpResponse(200, script_json(route.document(store, _parsed_query(query, route.names))).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         reason = f"The samples cannot be read ({first_line(error)}). Was the run folder moved or deleted?"
         return refusal(500, reason)
 

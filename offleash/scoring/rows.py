@@ -19,7 +19,7 @@ NAMES = ("id", "prompt", "text", "finish")
 ROWS_AT_A_TIME, CHARACTERS_AT_A_TIME = 1_024, 16 << 20  # per call of the scorer: what fits into memory
 # Bad bytes are kept: the tokenizer decides what to make of them. NaN is refused, because ids are printed as JSON again.
 TEXT_FILE = FileKind(
-    what="a file of prompts and texts",
+    description="a file of prompts and texts",
     example='{"id": ..., "prompt": ..., "text": ...}',
     missing="Give a run folder, or a JSONL file of prompts and texts.",
     constants=False,

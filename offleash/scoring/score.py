@@ -20,15 +20,22 @@ from offleash.data.scores import (
     MODEL_FIELDS,
     SCORES,
     ScoredSample,
+    is_same_model,
     positions_folder,
     read_score_metadata,
-    same_model,
     scan_scores,
     scores_folder,
     with_token_means,
     write_score_metadata,
 )
-from offleash.data.shards import DAMAGE, SHARD, check_schema, damaged_shard_error, drop_without_samples, scan_shards
+from offleash.data.shards import (
+    READ_ERRORS,
+    SHARD,
+    check_schema,
+    damaged_shard_error,
+    remove_orphaned_sidecars,
+    scan_shards,
+)
 from offleash.data.tables import SAMPLES
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
@@ -90,7 +97,7 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
         check_schema(shard, SAMPLES)
         try:
             pl.scan_parquet(shard).select(*KEY, pl.col("text").str.len_bytes()).collect()
-        except DAMAGE as error:
+        except READ_ERRORS as error:
             raise damaged_shard_error(shard, error) from None
     run = open_run(folder, verifier=verifier)
     if not shards:
@@ -266,8 +273,8 @@ def score_run(
         if not shards:
             raise no_texts(folder)
         claim(folder, scoring.name, scoring.model, scoring.decoding, scorer)
-        drop_without_samples(folder, scores_folder(folder, scoring.name))
-        drop_without_samples(folder, positions_folder(folder, scoring.name))
+        remove_orphaned_sidecars(folder, scores_folder(folder, scoring.name))
+        remove_orphaned_sidecars(folder, positions_folder(folder, scoring.name))
         chosen = selection or Selection()
         right = _correct_keys(run, chosen) if chosen.correct else None
         work = RunScorer(folder, scorer, scoring.name, scoring.decoding, chosen, right, not stopped, progress)
@@ -307,7 +314,7 @@ def _correct_keys(run: Run, chosen: Selection) -> pl.DataFrame:
 def _drawn_from(origin: Origin, scorer: "Scorer") -> bool:
     """Whether a run was drawn from the model that scores it."""
     about = scorer.about
-    return same_model(origin.about, {name: getattr(about, name) for name in (*MODEL_FIELDS, "fingerprint")})
+    return is_same_model(origin.about, {name: getattr(about, name) for name in (*MODEL_FIELDS, "fingerprint")})
 
 
 def _token_counts(samples: pl.LazyFrame, scores: pl.LazyFrame) -> tuple[int, int]:

@@ -29,8 +29,8 @@ from offleash.data.scores import (
     TENTH,
     ScoredSample,
     Trace,
-    positions_on,
-    scores_on,
+    positions_of_shard,
+    scores_of_shard,
     write_positions,
     write_scores,
 )
@@ -102,7 +102,7 @@ class RunScorer:
 
     def _score(self, shard: Path) -> None:
         """Score what is missing of one shard, and write its scores and positions as a whole."""
-        keys, stored = self._keys(shard), scores_on(self.folder, self.name, shard.name)
+        keys, stored = self._keys(shard), scores_of_shard(self.folder, self.name, shard.name)
         chosen = self.selection.keep(keys, self.right)
         unknown = chosen.filter(~pl.col("problem").is_in(list(self._prompts)))
         if unknown.height:
@@ -110,7 +110,7 @@ class RunScorer:
                 f"{shard} has samples of {unknown['problem'][0]!r}, which is not among the problems of its run."
             )
         scored = chosen.clear() if stored is None else stored.select(KEY)
-        positions = positions_on(self.folder, self.name, shard.name)
+        positions = positions_of_shard(self.folder, self.name, shard.name)
         with_positions = None if positions is None else samples_with_positions(positions, keys, scored)
         unscored = chosen.join(scored, on=KEY, how="anti")
         without_positions = self._without_positions(keys, chosen, scored, with_positions)

@@ -8,7 +8,7 @@ from offleash.files.lines import FileKind, jsonl_rows
 from offleash.files.rows import shown
 
 TRACE_FILE = FileKind(
-    what="a file of traces",
+    description="a file of traces",
     example='{"problem": ..., "text": ...}',
     missing="Traces are a JSONL file of {problem, text}.",
 )

@@ -22,7 +22,7 @@ from offleash.verifying.verify import VerifyOptions, open_judge, storable
 # Bad bytes are kept: a sample with a broken character in it still has an answer. NaN is refused, because ids are
 # printed as JSON again.
 GOLD_FILE = FileKind(
-    what="a file of gold answers and texts",
+    description="a file of gold answers and texts",
     example='{"id": ..., "gold": ..., "text": ...}',
     missing="Give a run folder, or a JSONL file of gold answers and texts.",
     written_floats=True,

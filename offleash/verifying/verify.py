@@ -17,7 +17,7 @@ import polars as pl
 from offleash.cpus import usable_cpus
 from offleash.data.run import Origin, read_origin
 from offleash.data.run_folder import RunFolder, append_to_run, read_problems
-from offleash.data.shards import DAMAGE, check_schema, damaged_shard_error
+from offleash.data.shards import READ_ERRORS, check_schema, damaged_shard_error
 from offleash.data.tables import SAMPLES, TRUNCATED, VERDICTS
 from offleash.data.verdict import Verdict
 from offleash.data.verifier_choice import verdicts_name
@@ -211,7 +211,7 @@ class VerdictCounts:
 
 def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: VerdictCounts) -> None:
     """The verdicts of one shard: old ones are kept, those that failed or are missing are decided now."""
-    stored = run.verdicts_on(name, shard.name)
+    stored = run.verdicts_of_shard(name, shard.name)
     keys = _read(shard, ["problem", "index"]).filter(~pl.col("problem").is_in(work.skipped))
     if keys.is_empty():
         return
@@ -252,7 +252,7 @@ def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: i
     check_schema(shard, SAMPLES)
     try:
         return pl.scan_parquet(shard).select(columns).slice(start, rows).collect()
-    except DAMAGE as error:
+    except READ_ERRORS as error:
         raise damaged_shard_error(shard, error) from None
 
 

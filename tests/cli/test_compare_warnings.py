@@ -141,7 +141,7 @@ def test_which_verdicts_were_taken_is_said_above_the_table(tmp_path: Path) -> No
     assert [text.partition(":")[0] for text in chosen] == ["base", "rl"]
     assert all("string@2" in text and "string@1" in text for text in chosen)
     text = " ".join(offleash("compare", base, rl).out.split())
-    assert text.index("those of string@2, the newest version") < text.index("SRR")
+    assert text.index("the verdicts of string@2, the newest version") < text.index("SRR")
 
 
 def test_every_checkpoint_has_its_warnings_and_the_whole_has_all(tmp_path: Path) -> None:

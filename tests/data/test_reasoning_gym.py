@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.data.reasoning_gym import decoded, encoded
+from offleash.data.reasoning_gym import decode_value, encode_value
 from offleash.errors import OffleashError
 
 keys = st.none() | st.booleans() | st.integers() | st.text() | st.tuples(st.integers(), st.text())
@@ -31,32 +31,37 @@ values = st.recursive(
 
 @given(values)
 def test_a_value_survives_json_with_its_types(value: object) -> None:
-    back = decoded(json.loads(json.dumps(encoded(value), allow_nan=False)))
+    back = decode_value(json.loads(json.dumps(encode_value(value), allow_nan=False)))
     assert back == value
     assert type(back) is type(value)
 
 
 def test_times_and_complex_numbers_survive() -> None:
     value = [datetime(2024, 1, 2, 3, 4), date(2024, 1, 2), time(3, 4, 5), timedelta(1, 2, 3), 1 - 2j, float("inf")]
-    assert decoded(json.loads(json.dumps(encoded(value)))) == value
+    assert decode_value(json.loads(json.dumps(encode_value(value)))) == value
 
 
 def test_numpy_values_turn_plain() -> None:
     value = {"a": np.int64(3), "b": np.array([[1, 2], [3, 4]]), "c": np.str_("x"), "d": np.float32(0.5)}
-    assert decoded(json.loads(json.dumps(encoded(value)))) == {"a": 3, "b": [[1, 2], [3, 4]], "c": "x", "d": 0.5}
+    assert decode_value(json.loads(json.dumps(encode_value(value)))) == {
+        "a": 3,
+        "b": [[1, 2], [3, 4]],
+        "c": "x",
+        "d": 0.5,
+    }
 
 
 def test_a_set_is_written_in_one_order() -> None:
-    assert json.dumps(encoded({"b", "a", "c"})) == json.dumps(encoded({"c", "b", "a"}))
+    assert json.dumps(encode_value({"b", "a", "c"})) == json.dumps(encode_value({"c", "b", "a"}))
 
 
 def test_numbers_that_are_no_floats_stay_exact() -> None:
-    assert decoded(encoded(Fraction(1, 3))) == Fraction(1, 3)
-    assert decoded(encoded(Decimal("0.10"))) == Decimal("0.10")
+    assert decode_value(encode_value(Fraction(1, 3))) == Fraction(1, 3)
+    assert decode_value(encode_value(Decimal("0.10"))) == Decimal("0.10")
 
 
 def test_what_json_cannot_carry_is_refused() -> None:
     with pytest.raises(OffleashError, match="object cannot be stored"):
-        encoded(object())
+        encode_value(object())
     with pytest.raises(OffleashError, match="type 'code'"):
-        decoded({"!": "code", "of": "print()"})
+        decode_value({"!": "code", "of": "print()"})

@@ -174,7 +174,7 @@ def with_verdicts(run: Path, verdict: str) -> None:
     name = judged(run).name
     with append_to_run(run) as opened:
         for shard in opened.sample_shards():
-            old = opened.verdicts_on(name, shard.name)
+            old = opened.verdicts_of_shard(name, shard.name)
             assert old is not None
             changed = old.with_columns(verdict=pl.lit(verdict).cast(old["verdict"].dtype))
             opened.write_verdicts(name, changed, shard=shard.name)

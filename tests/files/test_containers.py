@@ -19,8 +19,8 @@ import pytest
 import offleash as ol
 from offleash.errors import OffleashError
 from offleash.files import archives
-from offleash.files.archives import MemberPath, unpacked
-from offleash.files.detect import head_of
+from offleash.files.archives import MemberPath, archive_members
+from offleash.files.detect import read_head
 from tests.logs.log_reading import FIXTURES, read
 from tests.logs.plain_counts import assert_same
 
@@ -82,7 +82,7 @@ def test_a_zip_of_logs_is_a_run_like_a_folder_of_them(tmp_path: Path) -> None:
 
 def test_members_are_shown_by_the_archive_and_their_name(tmp_path: Path) -> None:
     bad = zipped(tmp_path / "logs.zip", {"a/log.jsonl": text(rows(0, 3)) + "{oops\n" + text(rows(0, 3))})
-    (member,) = unpacked(bad)
+    (member,) = archive_members(bad)
     assert isinstance(member, MemberPath)
     assert member.read_bytes().count(b"\n") == 25
     assert member.stat().st_size == len(member.read_bytes())
@@ -92,8 +92,8 @@ def test_members_are_shown_by_the_archive_and_their_name(tmp_path: Path) -> None
 
 def test_archives_of_inspect_stay_its_own_alone_and_inside_a_zip(tmp_path: Path) -> None:
     log = FIXTURES / "inspect/tiny_sums.eval"
-    assert unpacked(log) == (log,)
-    (member,) = unpacked(zipped(tmp_path / "logs.zip", {"tiny_sums.eval": log.read_bytes()}))
+    assert archive_members(log) == (log,)
+    (member,) = archive_members(zipped(tmp_path / "logs.zip", {"tiny_sums.eval": log.read_bytes()}))
     assert read(member)[1].drop("row").equals(read(log)[1].drop("row"))
 
 
@@ -121,7 +121,7 @@ def test_what_is_not_the_log_itself_is_named_with_the_next_step(tmp_path: Path) 
         with tarfile.open(path, mode) as archive:
             archive.add(pointer, "log.jsonl")
         with pytest.raises(OffleashError, match=r"is a tar archive.*tar xf logs.tar"):
-            head_of(path)
+            read_head(path)
     frozen = tmp_path / "log.jsonl.zst"
     frozen.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(60))
     with pytest.raises(OffleashError, match=r"zstandard|damaged"):

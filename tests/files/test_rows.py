@@ -18,7 +18,7 @@ from offleash.training.traces import read_traces as training_traces
 from offleash.verifying.rows import read_rows as rows_to_verify
 
 ROW = {"id": "a", "problem": "p0", "question": "1+1?", "gold": 2, "prompt": "é", "text": "2", "author": "x"}
-STRICT = FileKind(what="a test", example='{"a": ...}')
+STRICT = FileKind(description="a test", example='{"a": ...}')
 
 READERS: dict[str, Callable[[Path], object]] = {
     "problems": lambda path: read_problems(path).frame.rows(),
@@ -81,7 +81,7 @@ def test_every_verb_names_a_missing_file_and_a_folder(reader: str, tmp_path: Pat
 
 
 def test_a_fraction_keeps_its_digits_and_is_a_number_all_the_same(tmp_path: Path) -> None:
-    kind = FileKind(what="a test", example="", written_floats=True)
+    kind = FileKind(description="a test", example="", written_floats=True)
     (row,) = jsonl_rows(written(tmp_path, b'{"a": 10.50, "b": 1e400, "c": 7, "d": {"e": 0.10}}'), kind)
     a, b = row.values["a"], row.values["b"]
     assert isinstance(a, WrittenFloat)

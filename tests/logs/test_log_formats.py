@@ -7,7 +7,7 @@ import pytest
 
 from offleash.data.tables import COUNTS, ENTRIES
 from offleash.errors import OffleashError
-from offleash.files.detect import head_of
+from offleash.files.detect import read_head
 from offleash.logs.format import Options
 from offleash.logs.registry import FORMATS, open_log
 from tests.logs.log_reading import FIXTURES, read, verdicts
@@ -155,7 +155,7 @@ def test_counts_are_recognised_and_read(name: str) -> None:
 @pytest.mark.parametrize("name", [*FILES, *COUNTED])
 def test_no_format_claims_the_fixture_of_another(name: str) -> None:
     own = FILES[name].format if name in FILES else "counts"
-    head = head_of(FIXTURES / name)
+    head = read_head(FIXTURES / name)
     claims = [kind.name for kind in FORMATS.values() if kind.recognise(head)]
     assert claims[0] == own
     assert set(claims) - {own} <= {"generic"}  # which reads any table, and is asked last

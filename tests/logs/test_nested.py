@@ -294,11 +294,11 @@ def test_several_lists_need_rows_and_a_wrong_one_shows_what_is_there(tmp_path: P
     assert read(path, Options(rows="later.rows"))[1]["verdict"].to_list() == ["wrong"]
     for wrong, message in [
         ("later.row", "--rows later.row is not in it.*Rows are at before .*Did you mean --rows later.rows"),
-        ("note", "--rows note holds str 'x', no list of rows"),
+        ("note", "--rows note holds str 'x', not a list of rows"),
     ]:
         with pytest.raises(OffleashError, match=message):
             read(path, Options(rows=wrong))
-    with pytest.raises(OffleashError, match="has rows of its own"):
+    with pytest.raises(OffleashError, match="is a list of rows, so --rows"):
         read(lines(tmp_path / "rows.jsonl", ROWS), Options(rows="samples"))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import offleash as ol
 from offleash.errors import OffleashError
-from offleash.files.detect import head_of
+from offleash.files.detect import read_head
 from offleash.logs import art, nemo_rl, prime_rl, trl
 from offleash.logs.format import Ids, Options, Skip
 from offleash.logs.registry import open_log
@@ -278,7 +278,7 @@ def test_the_step_is_read_from_the_name_where_the_name_has_it(tmp_path: Path) ->
 
 def test_a_table_with_a_plain_content_is_not_nemo_rl(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"content": "x", "rewards": 1.0, "idx": 0}]
-    assert not nemo_rl.recognise(head_of(lines(tmp_path / "log", rows)))
+    assert not nemo_rl.recognise(read_head(lines(tmp_path / "log", rows)))
 
 
 # SkyRL, open-instruct, ms-swift, tinker-cookbook, AReaL, ART
@@ -373,7 +373,7 @@ def test_examples_in_a_prompt_of_art_are_not_written_by_the_model(tmp_path: Path
     pl.DataFrame([{**row, "messages": [*messages, said("assistant", "4", True)]}]).write_parquet(
         tmp_path / "0001.parquet"
     )
-    assert art.recognise(head_of(tmp_path / "0001.parquet"))
+    assert art.recognise(read_head(tmp_path / "0001.parquet"))
     _, frame = read(tmp_path / "0001.parquet", Options(split_by="step"))
     assert frame.select("question", "gold", "text", "split").rows() == [("1+1?\n\n2\n\n2+2?", "4", "4", "1")]
 

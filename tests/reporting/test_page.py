@@ -14,7 +14,7 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.question import question
 from offleash.comparing.runs import compare_inputs
 from offleash.comparing.sentences import redraw_rates
-from offleash.render.escape import script_json, single_line, visible
+from offleash.render.escape import script_json, show_control_characters, single_line
 from offleash.render.page import own_script, style
 from offleash.reporting.figures import subject
 from offleash.reporting.page.problems import embed_problems, reading_order
@@ -53,7 +53,7 @@ def test_no_text_ends_a_script_block_or_changes_in_it(text: str) -> None:
 
 @given(st.text())
 def test_what_cannot_be_seen_is_made_visible(text: str) -> None:
-    shown = visible(text)
+    shown = show_control_characters(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", shown)
     assert "\n" not in single_line(text, 40)
 

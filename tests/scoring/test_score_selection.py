@@ -9,7 +9,7 @@ import pytest
 
 from offleash.analyses.entropy.entropy import TOKEN, Entropies, entropies
 from offleash.comparing.question import Question
-from offleash.data.scores import positions_on, scan_positions, scan_scores, write_positions
+from offleash.data.scores import positions_of_shard, scan_positions, scan_scores, write_positions
 from offleash.errors import OffleashError
 from offleash.loading.load import load
 from offleash.options import Judging
@@ -85,10 +85,10 @@ def test_positions_add_up_to_the_sums_of_their_samples(tmp_path: Path, scorer: S
 def test_lost_positions_are_made_again_for_the_same_samples(tmp_path: Path, scorer: Scorer) -> None:
     run = run_of_texts(tmp_path / "run", GOLDS, TEXTS)
     scored(run, scorer, Selection(first=3))
-    before = positions_on(run, "m", "000000.parquet")
+    before = positions_of_shard(run, "m", "000000.parquet")
     (run / "scores" / "m" / "positions" / "000000.parquet").unlink()
     assert scored(run, scorer, Selection(first=1)).new == 6
-    after = positions_on(run, "m", "000000.parquet")
+    after = positions_of_shard(run, "m", "000000.parquet")
     assert before is not None
     assert after is not None
     assert after.drop("entropy").equals(before.drop("entropy"))

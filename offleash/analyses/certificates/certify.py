@@ -20,7 +20,7 @@ from offleash.data.certificates import (
     CertificateSettings,
     is_certificate,
     open_certificate,
-    read_terms,
+    read_certificate_settings,
 )
 from offleash.data.identity import (
     differences,
@@ -71,7 +71,7 @@ class Certification:
     certified: int
     new: int  # of this call
     states: Mapping[Certified, State]  # of every certified problem
-    table: pl.DataFrame  # see tables.certificates.masses
+    table: pl.DataFrame  # see data.certificates.mass_table
     verifier: str
     seconds: float
     peak_memory_mb: float
@@ -174,7 +174,7 @@ def certify(
         certifier = _Certifier(
             CertificateFolder(folder), frame, expander, decoding, above, judge, cases, extraction.opened, name
         )
-        certifier.done = certifier.folder.done()
+        certifier.done = certifier.folder.completed_shards()
         announce(CertifyEstimate(folder, model, decoding, above, frame.height, len(certifier.done), name))
         failure_reasons = certifier.run(progress)
     if not certifier.done:
@@ -315,11 +315,11 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
         certificate.begin(folder.resolve().name, frame, terms)
         return frame
     _refuse_run(folder)
-    if not certificate.whole():  # a kill came between run.json and the problems
+    if not certificate.has_problems():  # a kill came between run.json and the problems
         certificate.write_problems(frame)
     old = read_problems(folder)
     refuse_differences(folder, "a certificate", problem_differences(old, frame), resume_step("certify"))
-    _refuse_other_settings(folder, read_terms(folder), terms)
+    _refuse_other_settings(folder, read_certificate_settings(folder), terms)
     return old
 
 
@@ -328,7 +328,7 @@ def refuse_changed_settings(
 ) -> None:
     """Refuse a model, decoding or epsilon that differs from the folder's, before the model is loaded."""
     _refuse_run(folder)
-    old = read_terms(folder)
+    old = read_certificate_settings(folder)
     changed = with_options(old.origin, model, decoding, old.origin.seed, prompt)
     _refuse_other_settings(folder, old, replace(old, epsilon=epsilon, origin=changed))
 

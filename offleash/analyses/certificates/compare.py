@@ -14,7 +14,7 @@ import polars as pl
 
 from offleash.comparing.align import Alignment, match
 from offleash.comparing.question import choice, question
-from offleash.data.certificates import Certificate, joined, open_certificate
+from offleash.data.certificates import Certificate, merge_certificates, open_certificate
 from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Per, Tally, tally_of_counts
@@ -125,7 +125,7 @@ def compare_certificates(
     for name, parsed in zip(distinct_names([argument.name for argument in arguments]), arguments, strict=True):
         progress(f"reading {name}")
         certificates[name] = replace(
-            joined(name, [open_certificate(path, name, verdicts) for path in parsed.paths]), name=name
+            merge_certificates(name, [open_certificate(path, name, verdicts) for path in parsed.paths]), name=name
         )
     for wanted in (before, after):
         if wanted is not None and wanted not in certificates:

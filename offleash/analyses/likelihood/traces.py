@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAMES = ("problem", "text", "author", "correct", "finish")
 TRACE_FILE = FileKind(
-    what="a file of traces",
+    description="a file of traces",
     example='{"problem": ..., "text": ..., "author": ...}',
     missing='Traces are a JSONL file of {"problem": ..., "text": ..., "author": ...}.',
     keep_bytes=True,  # replaced in texts, refused in names
@@ -156,7 +156,7 @@ def _wrong_type_error(row: Row, name: str, expected: str, value: object) -> Offl
 
 FOLDER = "traces"
 SCORE_FILE = FileKind(
-    what="a file of scores",
+    description="a file of scores",
     example='{"trace": ..., "sums": ...}',
     next_step="Delete the file to score the traces again.",
 )

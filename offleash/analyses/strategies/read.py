@@ -14,7 +14,7 @@ from offleash.analyses.strategies.fingerprints.fingerprint import Fingerprint, S
 from offleash.analyses.strategies.fingerprints.worker import Row, StrategyOrError, probe, request, results_of, server
 from offleash.data.run import Run
 from offleash.data.run_folder import append_to_run, folder_name, open_run, read_problems
-from offleash.data.shards import SHARD, drop_without_samples, read_sidecar, scan_shards, write_sidecar
+from offleash.data.shards import SHARD, read_sidecar, remove_orphaned_sidecars, scan_shards, write_sidecar
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
@@ -196,7 +196,7 @@ def _read_missing(folder: Path, reader: Reader, missing: pl.DataFrame, progress:
     new = 0
     try:
         with append_to_run(folder) as opened:
-            drop_without_samples(folder, strategies_folder(folder, reader.by.identity))
+            remove_orphaned_sidecars(folder, strategies_folder(folder, reader.by.identity))
             for shard in opened.sample_shards():
                 rows = pl.scan_parquet(shard).select(*KEY, "text").join(missing.lazy(), on=KEY, how="semi").collect()
                 if rows.is_empty():

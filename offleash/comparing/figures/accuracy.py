@@ -16,9 +16,9 @@ from offleash.render.figure import (
     Row,
     data,
     legend,
-    pale,
     rounded,
     run_colours,
+    translucent,
     with_size,
 )
 from offleash.render.numbers import counted
@@ -50,7 +50,7 @@ def accuracy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
     )
     scale = alt.Scale(domain=[ZERO_BAR - 1.6 * HALF_BIN, FULL_BAR + 1.6 * HALF_BIN], nice=False)
     colours = run_colours(look)
-    fills = [pale(colours["before"], 0.5), colours["after"]]
+    fills = [translucent(colours["before"], 0.5), colours["after"]]
     several = legend(list(labels.values()), look, symbol="square")
     bars = (
         alt.Chart(data(rows))

@@ -22,8 +22,8 @@ from offleash.render.figure import (
     data,
     layered,
     legend,
-    pale,
     rounded,
+    translucent,
     with_size,
 )
 from offleash.render.numbers import counted
@@ -136,7 +136,7 @@ def _facet(cell: str, rows: list[Row], bins: int, most: float, look: FigureForma
     y = alt.Y("problems:Q", title="problems", scale=top, axis=whole)
     kinds = [SIGNIFICANT, NOT_SIGNIFICANT]
     several = legend(kinds, look, 1, symbol="square")
-    fills = [CLASSES[cell], pale(CLASSES[cell], 0.25)]
+    fills = [CLASSES[cell], translucent(CLASSES[cell], 0.25)]
     fill = alt.Fill("kind:N", scale=alt.Scale(domain=kinds, range=fills), legend=several)
     tips = [alt.Tooltip("successes:O"), alt.Tooltip("kind:N", title="evidence"), alt.Tooltip("problems:Q")]
     bar = alt.Chart(data(bars)).mark_bar(stroke=CLASSES[cell], strokeWidth=0.8)

@@ -5,7 +5,17 @@ import altair as alt
 from offleash.comparing.captions import CELLS, basis, names
 from offleash.comparing.figures.figure_input import FigureInput, run_names
 from offleash.comparing.sentences import redraw_rates
-from offleash.render.figure import Figure, FigureFormat, MissingFigure, Row, data, layered, legend, pale, with_size
+from offleash.render.figure import (
+    Figure,
+    FigureFormat,
+    MissingFigure,
+    Row,
+    data,
+    layered,
+    legend,
+    translucent,
+    with_size,
+)
 from offleash.render.numbers import counted, odds, share, whole
 from offleash.stats.support_classes import AFTER, BEFORE
 
@@ -38,7 +48,7 @@ def guessing(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure
     ]
     kinds, step = [CORRECT, GUESS_LABEL], 22 if look.paper else 40
     lines = alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds])
-    fills = alt.Scale(domain=kinds, range=[pale(COLOURS[kind], FILLS[kind]) for kind in kinds])
+    fills = alt.Scale(domain=kinds, range=[translucent(COLOURS[kind], FILLS[kind]) for kind in kinds])
     # the room to the right is for the number at the end of each bar
     most = max(1.0, 1.15 * max(bars[side][CORRECT] for side in SIDES))
     several = legend(kinds, look, 1, symbol="square")

@@ -103,7 +103,7 @@ def _dots(detail: ProblemDetail, frame: Frame, look: FigureFormat) -> Chart:
     present = [name for name in CLASSES if (detail.class_P == name).any()]
     labels = [f"{CLASS_NAMES[name]} {int((detail.class_P == name).sum()):,}" for name in present]
     columns = _columns(detail, frame)
-    several = legend(labels, look, 2, words=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
+    several = legend(labels, look, 2, label_expr=f"{dict(zip(present, labels, strict=True))!r}[datum.label]")
     # dots shrink with the number of problems, between what can still be clicked and what hides its neighbours
     size = float(np.clip(6000 / max(len(detail.tally), 1), 11, 36)) * (0.4 if look.paper else 1)
     tips = {"id": "problem", "asked": "question", "part": "benchmark", "name": "class"}

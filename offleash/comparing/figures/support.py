@@ -29,8 +29,8 @@ from offleash.render.figure import (
     layered,
     legend,
     lines,
-    pale,
     rounded,
+    translucent,
     with_size,
 )
 from offleash.render.numbers import share, whole
@@ -84,7 +84,7 @@ def _areas(comparison: Comparison, k_K: Integer, cells: dict[str, Float], look: 
             y=alt.Y("value:Q", title=unit(comparison), stack="zero", scale=alt.Scale(domain=[0, total], nice=False)),
             fill=alt.Fill(
                 "class:N",
-                scale=alt.Scale(domain=labels, range=[pale(CLASSES[n], fills[n]) for n in order]),
+                scale=alt.Scale(domain=labels, range=[translucent(CLASSES[n], fills[n]) for n in order]),
                 legend=several,
             ),
             stroke=alt.Stroke(

@@ -11,7 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from offleash.comparing.per_problem import ProblemDetail
-from offleash.render.escape import middle, script_json, single_line
+from offleash.render.escape import script_json, shorten_middle, single_line
 from offleash.render.json import Json
 from offleash.reporting.samples import SampleStore, problem_documents
 
@@ -135,7 +135,7 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
     benchmarks = [single_line(str(name), MAX_NAME_CHARACTERS) for name in tally.benchmark_P]
     return {
         "problem": [
-            single_line(middle(name, MAX_NAME_CHARACTERS), MAX_NAME_CHARACTERS)
+            single_line(shorten_middle(name, MAX_NAME_CHARACTERS), MAX_NAME_CHARACTERS)
             for name in problems["problem"].to_list()
         ],
         "text": [single_line(text or "", searched_characters) for text in problems["question"].to_list()],

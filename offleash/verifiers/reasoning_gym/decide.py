@@ -1,6 +1,7 @@
 """The `reasoning_gym` verifier: reads a problem's details; the scorers themselves run in scorer.py.
 
-Details hold {"task", "config", "entry": {question, answer, metadata}} as `encoded` (data/reasoning_gym.py) writes them.
+Details hold {"task", "config", "entry": {question, answer, metadata}}, written by `encode_value`
+(data/reasoning_gym.py).
 `decide` is imported only when a worker looks it up: the library takes two seconds to load, and `readable` does not need
 it.
 """
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from offleash.data.reasoning_gym import TASKS, Json, decoded
+from offleash.data.reasoning_gym import TASKS, Json, decode_value
 from offleash.errors import OffleashError
 from offleash.verifiers.verifier import Case
 
@@ -28,15 +29,15 @@ def unpacked_case(case: Case) -> tuple[str, dict[str, Any], Mapping[str, object]
     task = case.details.get("task")
     if not isinstance(task, str) or task not in TASKS:
         raise OffleashError(f"details must name a Reasoning Gym task; found {task!r:.80}")
-    entry = decoded(cast(Json, case.details.get("entry")))
+    entry = decode_value(cast(Json, case.details.get("entry")))
     if entry is None:  # a row of somebody's own: question and gold answer, and the library's metadata if they kept it
-        metadata = decoded(cast(Json, case.details.get("metadata", {})))
+        metadata = decode_value(cast(Json, case.details.get("metadata", {})))
         entry = {"question": case.question, "answer": case.gold, "metadata": metadata}
     if not isinstance(entry, dict) or not {"question", "answer", "metadata"} <= set(entry):
         raise OffleashError(f"the entry in details must hold question, answer and metadata; found {entry!r:.80}")
     if not isinstance(entry["metadata"], dict) or not isinstance(entry["answer"], str | None):
         raise OffleashError(f"the entry's metadata must be an object and its answer a string; found {entry!r:.80}")
-    settings = decoded(cast(Json, case.details.get("config", {})))
+    settings = decode_value(cast(Json, case.details.get("config", {})))
     if not isinstance(settings, dict):
         raise OffleashError(f"config in details must be an object; found {settings!r:.80}")
     return task, entry, settings

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from offleash.data.reasoning_gym import TASKS, decoded, encoded
+from offleash.data.reasoning_gym import TASKS, decode_value, encode_value
 from offleash.data.verdict import Verdict
 from offleash.problems.reasoning_gym import TASKS_WITHOUT_GOLD, _rows
 from offleash.verifiers.verifier import Case, Judgement
@@ -43,7 +43,7 @@ def cases(task: str, size: int = 1, level: str = "easy", seed: int = 1) -> list[
 
 
 def entry(case: Case) -> dict[str, Any]:
-    return cast(dict[str, Any], decoded(cast(dict[str, Any], case.details)["entry"]))
+    return cast(dict[str, Any], decode_value(cast(dict[str, Any], case.details)["entry"]))
 
 
 def judged(case: Case, answer: str) -> Judgement:
@@ -88,9 +88,9 @@ def test_an_entry_scores_the_same_after_json(task: str) -> None:
         warnings.simplefilter("ignore")  # a file that the library leaves open
         dataset = dataset_class(config_class(seed=4, size=1))
         made = dataset[0]
-    kept = decoded(json.loads(json.dumps(encoded(made))))
+    kept = decode_value(json.loads(json.dumps(encode_value(made))))
     assert kept == made
-    scorer = scorer_of(task, cast(Any, decoded(cast(Any, cases(task)[0].details["config"]))))
+    scorer = scorer_of(task, cast(Any, decode_value(cast(Any, cases(task)[0].details["config"]))))
     for answer in [made["answer"] or "[]", "0", "1, 2"]:
         try:
             before: object = dataset.score_answer(answer, made)
@@ -109,7 +109,7 @@ def test_the_gallery_of_the_library_is_accepted() -> None:
     refused = []
     for line in GALLERY.read_text("utf-8").splitlines():
         row = json.loads(line)
-        details = {"task": row["task"], "metadata": encoded(ast.literal_eval(row["metadata"]))}
+        details = {"task": row["task"], "metadata": encode_value(ast.literal_eval(row["metadata"]))}
         result = decide(Case(row["answer"], row["answer"], row["problem"], details))
         if (result.verdict is Verdict.CORRECT) == (
             row["task"] in TASKS_WITHOUT_GOLD
