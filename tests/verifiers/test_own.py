@@ -164,6 +164,13 @@ def test_nonsense_is_no_verdict(value: object, interface: str) -> None:
 # Calling, in this process: a sample in, a judgement out.
 
 
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: in the repository, every test module would be a local import that is read and hashed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def judged(file: Path, source: str, text: str, *, messages: bool = False, extracted: str | None = None) -> Judgement:
     """The judgement of a function `f`, of the file's source."""
     file.write_text(source, encoding="utf-8")
@@ -188,7 +195,7 @@ def judged(file: Path, source: str, text: str, *, messages: bool = False, extrac
     return decide(Case(packed(text, extracted), details=details))
 
 
-def test_trl_is_called_with_lists_as_it_calls(tmp_path: Path) -> None:
+def test_trl_is_called_with_lists_as_it_calls(own_folder: Path) -> None:
     source = (
         "async def f(prompts, completions, answer, trainer_state, log_extra, log_metric, **kwargs):\n"
         "    log_extra('answer', answer)\n"
@@ -198,25 +205,25 @@ def test_trl_is_called_with_lists_as_it_calls(tmp_path: Path) -> None:
         "    assert trainer_state.global_step == 0\n"
         "    return [1.0 if a in c[0]['content'] else 0.0 for c, a in zip(completions, answer, strict=True)]\n"
     )
-    assert judged(tmp_path / "a.py", source, "it is 42", messages=True).verdict is Verdict.CORRECT
-    assert judged(tmp_path / "a.py", source, "it is 43", messages=True).verdict is Verdict.WRONG
+    assert judged(own_folder / "a.py", source, "it is 42", messages=True).verdict is Verdict.CORRECT
+    assert judged(own_folder / "a.py", source, "it is 43", messages=True).verdict is Verdict.WRONG
 
 
-def test_an_error_on_completions_names_the_form_that_would_work(tmp_path: Path) -> None:
+def test_an_error_on_completions_names_the_form_that_would_work(own_folder: Path) -> None:
     source = "def f(completions, answer):\n    return [float(c[0]['content'] == answer[0]) for c in completions]\n"
-    judgement = judged(tmp_path / "b.py", source, "42")
+    judgement = judged(own_folder / "b.py", source, "42")
     assert judgement.verdict is Verdict.FAILED
     assert judgement.reason.endswith("add --completions messages")
 
 
-def test_the_extracted_answer_is_never_the_gold(tmp_path: Path) -> None:
+def test_the_extracted_answer_is_never_the_gold(own_folder: Path) -> None:
     source = "def f(extracted, answer):\n    return extracted == answer\n"
-    assert judged(tmp_path / "c.py", source, "...", extracted="41").verdict is Verdict.WRONG
-    assert judged(tmp_path / "c.py", source, "...", extracted="42").verdict is Verdict.CORRECT
+    assert judged(own_folder / "c.py", source, "...", extracted="41").verdict is Verdict.WRONG
+    assert judged(own_folder / "c.py", source, "...", extracted="42").verdict is Verdict.CORRECT
 
 
-def test_an_exception_is_a_failure_in_words(tmp_path: Path) -> None:
-    judgement = judged(tmp_path / "d.py", "def f(text):\n    raise KeyError('oops')\n", "42")
+def test_an_exception_is_a_failure_in_words(own_folder: Path) -> None:
+    judgement = judged(own_folder / "d.py", "def f(text):\n    raise KeyError('oops')\n", "42")
     assert (judgement.verdict, judgement.reason) == (Verdict.FAILED, "KeyError: 'oops'")
 
 
