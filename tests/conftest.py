@@ -16,11 +16,18 @@ if not FULL:
 
 # The files that take longest, which begin first, so that no worker is left with one of them at the end.
 LONGEST = (
-    *("verifiers/test_bombs.py", "training/test_loop.py", "api/test_examples.py", "stats/test_known_worlds.py"),
-    *("lab/test_demo.py", "api/test_json.py", "problems/test_reasoning_gym.py", "drawing/test_draw.py"),
-    *("verifiers/sandbox/test_pool.py", "verifiers/sandbox/test_pool_lifetime.py", "verifying/test_verify.py"),
-    *("cli/test_study.py", "api/test_journey.py", "test_docs.py", "reporting/test_figures.py"),
-    *("verifiers/program/test_program.py", "verifiers/sandbox/test_sandbox.py", "drawing/test_kill.py"),
+    *("verifiers/test_bombs.py", "stats/test_known_worlds.py", "api/test_examples.py"),
+    *("training/test_loop.py", "api/test_json.py", "test_docs.py"),
+    *("verifiers/sandbox/test_sandbox.py", "lab/test_demo.py", "verifiers/sandbox/test_pool.py"),
+    *("problems/test_reasoning_gym.py", "verifiers/sandbox/test_pool_lifetime.py", "verifiers/attacks/test_attacks.py"),
+    *("drawing/test_draw.py", "verifiers/extraction/test_extract.py", "stats/test_forecast.py"),
+    *("stats/test_stopping.py", "samplers/huggingface/test_huggingface.py", "reporting/test_figures.py"),
+    *("cli/test_study.py", "cli/test_compare_counts.py", "verifiers/reasoning_gym/test_reasoning_gym.py"),
+    *("analyses/likelihood/test_cross_support.py", "verifying/test_verify.py", "cli/test_report.py"),
+    *("comparing/test_headline.py", "drawing/test_fsck_verdicts.py", "test_words.py"),
+    *("api/test_journey.py", "verifiers/program/test_program.py", "files/test_containers.py"),
+    *("comparing/test_unchanged_model.py", "test_architecture.py", "samplers/huggingface/test_scoring.py"),
+    *("drawing/test_kill.py", "stats/test_duplicates.py", "analyses/strategies/test_strategies.py"),
 )
 
 
