@@ -7,8 +7,8 @@ sample, and compares. Files are JSONL with problem_id, completion and gold; with
 data folder beside the project are used, else completions written here. To grow a file, its completions are drawn again
 within each problem. Both sides are warm before the clock starts.
 
-Programs are HumanEval's own solutions, right and wrong, each in a fresh sandbox. Their rate is per second of processor
-time, all processes counted, so that it does not depend on what else the machine does.
+Programs are HumanEval's own solutions, right and wrong, each in a fresh sandbox. All rates are per second of processor
+time, all processes counted, so that they do not depend on what else the machine does.
 """
 
 import json
@@ -27,6 +27,7 @@ from offleash.data.verdict import Verdict
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
 from offleash.verifiers.sandbox import run
+from offleash.verifiers.sandbox.limits import cpu_time_with_descendants
 from offleash.verifiers.sandbox.pool import Pool
 from offleash.verifiers.verifier import Case
 from offleash.verifying.cache import Cache
@@ -109,12 +110,12 @@ def compare(name: str, kind: str, rows: list[Row]) -> str:
     """Time both on the same texts, and list where they differ."""
     with tempfile.TemporaryDirectory() as scratch, Pool(1) as pool:
         warm(pool)
-        started = time.perf_counter()
+        started = cpu_time_with_descendants(os.getpid())
         judge = Judge(pool, Cache(Path(scratch)))
         cases = {problem: problem_case(problem, gold, "", None) for problem, _, gold in rows}
         pairs = [(cases[problem], MATH) for problem, _, _ in rows]
         judged = judge_texts(judge, pairs, [text for _, text, _ in rows], [False] * len(rows))
-        ours = len(rows) / (time.perf_counter() - started)
+        ours = len(rows) / (cpu_time_with_descendants(os.getpid()) - started)
     verdicts = [judgement.verdict for _, judgement in judged]
     timed = random.Random(0).sample(range(len(rows)), min(MEASURED, len(rows)))
     theirs, other = per_sample([rows[place] for place in timed])
@@ -140,9 +141,9 @@ def per_sample(rows: list[Row]) -> tuple[float, list[bool]]:
     configs = [latex, ExprExtractionConfig()]
     for gold, answer in WARM:
         verify(parse(f"${gold}$", configs), parse(f"${answer}$", configs))
-    started = time.perf_counter()
+    started = cpu_time_with_descendants(os.getpid())
     verdicts = [bool(verify(parse(f"${gold}$", configs), parse(text, configs))) for _, text, gold in rows]
-    return len(rows) / (time.perf_counter() - started), verdicts
+    return len(rows) / (cpu_time_with_descendants(os.getpid()) - started), verdicts
 
 
 def changed_by_reuse(rows: list[Row], verdicts: list[Verdict]) -> int:

@@ -60,7 +60,7 @@ VERIFIERS: dict[str, Verifier] = {
     ),
     "program": Verifier(
         name="program",
-        revision="2",  # 1: assertions could be forged, and time on the clock counted
+        revision="3",  # 1: assertions could be forged, and time on the clock counted; 2: so could expected exceptions
         steps=("code", "program"),
         module="offleash.verifiers.program.decide",
         isolation=Isolation.FRESH_SANDBOX,

@@ -13,6 +13,9 @@ neither they nor Python's builtins define. Where the problem has a reference pro
 repeated here, its constants are taken from it, and objects of its classes stay in the program's process. The tests hold
 those by number; they can pass them on, call their methods and look at plain attributes, but `==` never asks the
 program. A test that compares two such objects cannot be judged.
+
+Tests may catch exceptions. So a program that ended, or returned what is not plain, is remembered as having failed, and
+so is a test that cannot be judged: an `except` in the tests changes nothing about that.
 """
 
 import ast
@@ -25,7 +28,7 @@ from importlib import import_module
 from types import CodeType
 from typing import Any, NoReturn
 
-from offleash.verifiers.program.assembly import CONTEST_MODULES
+from offleash.verifiers.program.assembly import CONTEST_MODULES, CONTEST_PRELUDE
 from offleash.verifiers.program.calls import describe
 from offleash.verifiers.program.plain import NotPlainError, decode, encode
 from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send
@@ -36,7 +39,11 @@ Names = dict[str, Any]
 
 
 class CannotJudgeError(BaseException):
-    """The tests need something that cannot be judged: says nothing about the program. Tests do not catch it."""
+    """The tests need something that cannot be judged: says nothing about the program."""
+
+
+class ProgramFailedError(BaseException):
+    """The program ended, or returned something that no test can accept. Not one of the exceptions that tests expect."""
 
 
 def main(arguments: list[str]) -> None:
@@ -79,12 +86,15 @@ def _run_tests(job: Job) -> dict[str, object]:
     except CannotJudgeError as error:
         return {"failed": str(error)}
     except BaseException as error:
-        return {"wrong": _describe_failure(error)}
+        if isinstance(error, ImportError) and not hasattr(error, RAISED_BY_PROGRAM):
+            return {"failed": f"the tests import what is not installed here: {describe(error)}"}
+        return program.outcome() or {"wrong": _describe_failure(error)}
     if not program.called:
         return {"failed": "the problem's tests never call the program"}
-    return {"passed": True}
+    return program.outcome() or {"passed": True}
 
 
+RAISED_BY_PROGRAM = "raised_by_program"  # attribute of exceptions that are rebuilt here
 IN_PLACE = "in place: "  # before the name of a function in a call whose result is dropped: no test uses such a name
 
 
@@ -105,29 +115,55 @@ def _compile(tree: ast.Module, functions: Collection[str]) -> CodeType:
 
 def _prompt_names(job: Job) -> Names:
     """HumanEval: functions of the prompt that the test may call beside the one that is tested."""
-    names: Names = {"__name__": "tests"}
-    try:
-        exec(job["prompt"], names)
-    except Exception:
-        names = {"__name__": "tests"}
-    return names
+    for end in ("", "\n    pass\n"):  # a head without a docstring does not compile by itself
+        names: Names = {"__name__": "tests"}
+        with suppress(Exception):
+            exec(job["prompt"] + end, names)
+            return names
+    return {"__name__": "tests"}
 
 
 def _reference_names(job: Job, gold: "_ReferenceProgram", program_names: Iterable[str]) -> Names:
-    """What tests use of the reference program beside functions and classes: modules and constants."""
+    """What tests use of the reference program beside functions and classes: modules, constants and imported functions.
+
+    Everything else is the program's, so a name must be known to be: a test `Counter(f(1)) == Counter([4, 5])` that took
+    Counter from the program would believe it anything.
+    """
     names: Names = {"__name__": "tests"}
     for name in program_names:
         if name in gold.imports:
-            imported: Names = {}
-            exec(gold.imports[name], imported)
-            names[name] = imported[name]
+            names[name] = gold.imported(name)
         elif name in gold.constants:
             value = gold.value(name)
             if not callable(value):  # `total = sum` is a function by another name
                 names[name] = value
-        elif name in CONTEST_MODULES and name not in gold.functions | gold.classes and _is_module(job, name):
+        elif name in gold.functions | gold.classes:
+            continue
+        elif name in CONTEST_MODULES and _is_module(job, name):
             names[name] = import_module(name)
+        elif gold.defined & set(program_names):  # by `from math import *`, say
+            value = gold.value(name)
+            if getattr(value, "__module__", None) != REFERENCE:
+                names[name] = value
+    for node in _syntax_nodes(job):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            own = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} & gold.classes
+            if own:
+                raise CannotJudgeError(f"a test expects an exception of the program's class {own.pop()}")
+    if not gold.defined & set(program_names):
+        _refuse_ambiguous([name for name in program_names if name not in names])
     return names
+
+
+def _refuse_ambiguous(program_names: list[str]) -> None:
+    """Without a reference program, a name of the standard library's beside others may be meant as either."""
+    standard: Names = {}
+    exec(CONTEST_PRELUDE, standard)
+    ambiguous = [name for name in program_names if name in standard]
+    if ambiguous and len(ambiguous) < len(program_names):
+        raise CannotJudgeError(
+            f"the tests use {ambiguous[0]}, which may be Python's or the program's. Import it in the problem's setup"
+        )
 
 
 def _program_names(job: Job, gold: "_ReferenceProgram") -> list[str]:
@@ -174,8 +210,11 @@ def _test_texts(job: Job) -> list[str]:
     return [job["test"]] if job["kind"] == "check" else [job["setup"], *job["tests"]]
 
 
+REFERENCE = "reference"  # the reference program's module, where it is run
+
+
 class _ReferenceProgram:
-    """What a problem's reference program defines at its top level."""
+    """What a problem's reference program defines at its top level, also under `if`, `try` or `with`."""
 
     def __init__(self, source: str) -> None:
         self.functions: set[str] = set()
@@ -187,7 +226,11 @@ class _ReferenceProgram:
             body = ast.parse(source).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             body = []
-        for node in body:
+        while body:
+            node = body.pop(0)
+            for field in ("body", "handlers", "orelse", "finalbody"):
+                if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+                    body += getattr(node, field, [])
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.functions.add(node.name)
             elif isinstance(node, ast.ClassDef):
@@ -199,10 +242,21 @@ class _ReferenceProgram:
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 code = compile(ast.Module([node], []), "<reference>", "exec", dont_inherit=True)
                 self.imports |= {(alias.asname or alias.name).partition(".")[0]: code for alias in node.names}
+        self.imports.pop("*", None)  # what it brings shows when the program is run
+        self.defined = self.functions | self.classes | self.constants
+
+    def imported(self, name: str) -> object:
+        """What one of its imports brings."""
+        names: Names = {}
+        try:
+            exec(self.imports[name], names)
+        except ImportError:
+            return self.value(name)  # one of several that are tried in turn
+        return names[name]
 
     def value(self, name: str) -> object:
-        """The value of a constant, by running the reference program."""
-        names: Names = {"__name__": "reference"}
+        """The value of a name, by running the reference program."""
+        names: Names = {"__name__": REFERENCE}
         try:
             exec(self._source, names)
             return names[name]
@@ -218,6 +272,14 @@ class _RemoteProgram:
     def __init__(self, objects: bool) -> None:
         self._objects = objects
         self.called = False
+        self.failure = ""  # why the program is wrong, whatever the tests make of it
+        self.cannot_judge = ""  # why the tests cannot be judged
+
+    def outcome(self) -> dict[str, object]:
+        """The result where it does not depend on what the tests say; otherwise empty."""
+        if self.failure:
+            return {"wrong": self.failure}
+        return {"failed": self.cannot_judge} if self.cannot_judge else {}
 
     def start(self, job: Job) -> None:
         """Send the program; an error with its own message where it does not run."""
@@ -225,22 +287,32 @@ class _RemoteProgram:
             send(CALLS_FD, job | {"objects": self._objects})
         reply = self._reply("before its tests")
         if reply.get("ran") is not True:
-            raise RuntimeError(str(reply.get("broken"))[:300])
+            self._fail(str(reply.get("broken"))[:300])
+
+    def refuse(self, reason: str) -> NoReturn:
+        """The tests cannot be judged."""
+        self.cannot_judge = reason
+        raise CannotJudgeError(reason)
+
+    def _fail(self, reason: str) -> NoReturn:
+        self.failure = self.failure or reason
+        raise ProgramFailedError(reason)
 
     def proxy(self, name: str, is_class: bool = False, in_place: bool = False) -> Callable[..., object]:
-        """A function that has the program's function, or class, of that name called in the program's process.
-
-        What a class makes is an object, also where the program made it a number: a test that expects `Pair(1, 2)` would
-        otherwise take the value that it expects from the program.
-        """
+        """A function that has the program's function, or class, of that name called in the program's process."""
 
         def call_program(*arguments: object, **keywords: object) -> object:
-            value = self.call({"name": name, "make": is_class, "in_place": in_place}, arguments, keywords)
-            if is_class and not isinstance(value, RemoteObject):
-                raise TypeError(f"{name} returned something that is not an object")
-            return value
+            return self.call({"name": name, "in_place": in_place}, arguments, keywords)
 
-        return call_program
+        return RemoteClass(self, name) if is_class else call_program
+
+    def make(self, name: str, arguments: tuple[object, ...], keywords: dict[str, object]) -> "RemoteObject":
+        """What a class of the program's makes: an object, also where the program made it a number.
+
+        A test that expects `Pair(1, 2)` would otherwise take the value that it expects from the program.
+        """
+        value = self.call({"name": name, "make": True}, arguments, keywords)
+        return value if isinstance(value, RemoteObject) else self._fail(f"{name} made something that is not an object")
 
     def call(self, target: Job, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
         """Call a function or an object of the program's."""
@@ -253,9 +325,9 @@ class _RemoteProgram:
                 _update_in_place(old, self._decode(new))
         return value
 
-    def get(self, object_id: int, name: str) -> object:
-        """An attribute of one of its objects."""
-        return self._decode(self._request({"object": object_id, "get": name}).get("value"))
+    def get(self, target: Job, name: str) -> object:
+        """An attribute of one of its objects or classes."""
+        return self._decode(self._request(target | {"get": name}).get("value"))
 
     def set(self, object_id: int, name: str, value: object) -> None:
         """Set an attribute of one of its objects."""
@@ -265,6 +337,8 @@ class _RemoteProgram:
         with suppress(BrokenPipeError):  # one that has ended has no reply
             send(CALLS_FD, message)
         reply = self._reply("during its tests")
+        if "not_plain" in reply:
+            self._fail(f"the program returned {str(reply['not_plain'])[:300]}")
         if "raised" in reply:
             raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
         return reply
@@ -275,16 +349,16 @@ class _RemoteProgram:
         except MalformedMessageError:
             reply = {}
         if reply is None:
-            raise RuntimeError(f"the program exited {phase}")
+            self._fail(f"the program exited {phase}")
         if not isinstance(reply, dict):
-            raise RuntimeError("the program sent an unreadable reply")
+            self._fail("the program sent an unreadable reply")
         return reply
 
     def _encode(self, value: object) -> object:
         try:
             return encode(value, self._object_id)
         except NotPlainError as error:
-            raise CannotJudgeError(f"a test passes the program {error}") from None
+            self.refuse(f"a test passes the program {error}")
 
     def _object_id(self, value: object) -> object:
         if isinstance(value, RemoteObject):
@@ -295,12 +369,35 @@ class _RemoteProgram:
         try:
             return decode(value, self._object if self._objects else None)
         except Exception:
-            raise TypeError("the program returned something that is not a plain value") from None
+            self._fail("the program returned something that is not a plain value")
 
     def _object(self, object_id: object) -> object:
         if type(object_id) is not int:
             raise ValueError("not a plain value")
         return RemoteObject(self, object_id)
+
+
+class RemoteClass:
+    """A class of the program's: makes objects, has attributes. What is an instance of it, only the program knows."""
+
+    def __init__(self, program: _RemoteProgram, name: str) -> None:
+        self._program, self._name = program, name
+
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        return self._program.make(self._name, arguments, keywords)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._program.get({"name": self._name}, name)
+
+    def __instancecheck__(self, value: object) -> bool:
+        return self._cannot_judge() if isinstance(value, RemoteObject) else False
+
+    def _cannot_judge(self, *_: object) -> NoReturn:
+        self._program.refuse(f"a test asks whether something is of the program's class {self._name}")
+
+    __subclasscheck__ = __mro_entries__ = _cannot_judge
 
 
 class RemoteObject:
@@ -317,7 +414,7 @@ class RemoteObject:
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._program.get(self._object_id, name)
+        return self._program.get({"object": self._object_id}, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         self._program.set(self._object_id, name, value)
@@ -332,13 +429,13 @@ class RemoteObject:
             self._cannot_judge()
         return False
 
-    __hash__ = object.__hash__
-
     def _cannot_judge(self, *_: object) -> NoReturn:
-        raise CannotJudgeError("a test relies on how the program compares, orders, counts or prints its own objects")
+        self._program.refuse("a test relies on how the program compares, orders, counts or prints its own objects")
 
     def __bool__(self) -> bool:
         raise TypeError("the program returned an object where a plain value is expected")
+
+    __hash__ = _cannot_judge  # type: ignore[assignment]
 
     __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
     __str__ = __repr__ = __format__ = _cannot_judge
@@ -356,16 +453,18 @@ def _update_in_place(old: object, new: object) -> None:
 def _rebuild_exception(name: str, message: str) -> BaseException:
     """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt.
 
-    Not those that end an iteration: `all(map(f, inputs))` would take a program that raises one for right.
+    Not those that end an iteration: `all(map(f, inputs))` would take a program that raises one for right. Nor those
+    that end a process, such as SystemExit: `except Exception` does not expect them.
     """
     kind = getattr(builtins, name, None)
-    ends_iteration = kind in (StopIteration, StopAsyncIteration)
-    if isinstance(kind, type) and issubclass(kind, Exception) and not ends_iteration:
-        try:
-            return kind(message.partition(": ")[2])
-        except TypeError:  # one that wants more than a message
-            pass
-    return RuntimeError(message)
+    error: BaseException = ProgramFailedError(message)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        error = RuntimeError(message)
+        if kind not in (StopIteration, StopAsyncIteration):
+            with suppress(TypeError):  # one that wants more than a message
+                error = kind(message.partition(": ")[2])
+    setattr(error, RAISED_BY_PROGRAM, True)
+    return error
 
 
 def _describe_failure(error: BaseException) -> str:

@@ -377,23 +377,70 @@ ANYWHERE |= {
     "    for flag in (0x10000000, 0x20000000, 0x00020000): libc.unshare(flag)\n"
     "    libc.syscall(435, (ctypes.c_uint64 * 11)(0x10000000), 88)\n    return []",
 }
-# name -> tests, and a program that passes them where the judge believes what it should not
-TRICKED: dict[str, tuple[list[str], str]] = {
-    "ends an iteration of the tests": (
+
+
+def tricked(tests: list[str], program: str, gold: str | None = None) -> Attack:
+    return Attack(program, {"kind": "asserts", "setup": "", "tests": tests}, gold)
+
+
+RAISES = "try:\n    x = f(-1)\nexcept {kind}:\n    pass\nelse:\n    assert False"
+# Programs that pass where the judge believes what it should not.
+TRICKED: dict[str, Attack] = {
+    "ends an iteration of the tests": tricked(
         ["assert all(map(f, [1, 2, 3]))", "assert not any(map(f, [4, 5]))"],
         "def f(*_): raise StopIteration",
     ),
-    "ends an iteration of the tests by an exception of its own": (
+    "ends an iteration of the tests by an exception of its own": tricked(
         ["assert all(map(f, [1, 2, 3]))"],
         "class StopIteration(Exception): pass\ndef f(*_): raise StopIteration",
     ),
-    "changes an argument where another test allows it": (
+    "changes an argument where another test allows it": tricked(
         ["x = [3, 1, 2]\nf(x)\nassert x == [1, 2, 3]", "y = [5, 4]\nassert f(y) == sorted(y)"],
         "def f(x):\n    x[:] = [1, 2, 3] if len(x) == 3 else []\n    return []",
     ),
-    "changes an argument in an expression": (
+    "changes an argument in an expression": tricked(
         ["x = [3, 1]\nf([1])\nassert (f(x), x)[1] == [1, 3]"],
         "def f(x):\n    x[:] = [1, 3]",
+    ),
+    "ends where an exception is expected": tricked(
+        [RAISES.format(kind="Exception")], "import os\ndef f(x): os._exit(0)"
+    ),
+    "exits where an exception is expected": tricked(
+        [RAISES.format(kind="Exception")], "import sys\ndef f(x): sys.exit('no')"
+    ),
+    "ends where anything is expected": tricked(
+        [RAISES.format(kind="BaseException")], "import os\ndef f(x): os._exit(0)"
+    ),
+    "returns an object where an exception is expected": tricked(
+        [RAISES.format(kind="Exception")], "def f(x): return object()"
+    ),
+    "sends nonsense where an exception is expected": tricked(
+        [RAISES.format(kind="TypeError")],
+        'import os, struct\ndef f(x):\n    b = b\'{"value": {"zz": 1}}\'\n    for n in range(3, 20):\n'
+        "        try: os.write(n, struct.pack('>Q', len(b)) + b)\n        except OSError: pass\n    os._exit(0)",
+    ),
+    "defines what its result is compared with": tricked(
+        ["assert Counter(f(1)) == Counter([4, 5])"],
+        "def Counter(x): return 1\ndef f(x): return []",
+        "from collections import *\ndef f(x): return [4, 5]",
+    ),
+    "defines what the reference imports in a try": tricked(
+        ["assert gcd(f(1), 12) == gcd(8, 12)"],
+        "def gcd(*x): return 1\ndef f(x): return 0",
+        "try:\n    from math import gcd\nexcept ImportError:\n    from fractions import gcd\ndef f(x): return 8",
+    ),
+    "defines a function of the standard library": tricked(
+        ["assert isclose(f(1), 0.25)"], "def isclose(*x): return True\ndef f(x): return 0"
+    ),
+    "one object for many": tricked(
+        ["assert len({f(Box(1)), f(Box(2))}) == 2"],
+        BOX + "b = Box(1)\ndef f(x): return b",
+        BOX + "def f(x): return Box(x.n)",
+    ),
+    "compares its objects where anything may be raised": tricked(
+        ["try:\n    same = f(Box(1)) == Box(7)\nexcept:\n    same = True\nassert same"],
+        BOX + "def f(x): return x",
+        BOX + "def f(x): return Box(7)",
     ),
 }
 # attacks on problems whose reference program defines a class
@@ -458,8 +505,7 @@ def attacks() -> dict[str, Attack]:
             found[f"{name} ({problem})"] = Attack(program.replace("{{", "{").replace("}}", "}"), PROBLEMS[problem])
     for name, (problem, program) in CLASSES.items():
         found[f"{name} ({problem})"] = Attack(program, PROBLEMS[problem], GOLDS[problem])
-    for name, (tests, program) in TRICKED.items():
-        found[name] = Attack(program, {"kind": "asserts", "setup": "", "tests": tests})
+    found |= TRICKED
     for name, program in CONTESTS.items():
         found[f"{name} (stdin)"] = Attack(program, PROBLEMS["stdin"])
     for name in ("exits at once", "speaks on every descriptor", "equals everything", "patches json", "kills everybody"):

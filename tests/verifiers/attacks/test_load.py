@@ -108,7 +108,7 @@ def test_second_tries_end_with_their_time_and_what_is_left_is_counted() -> None:
 
 def test_the_notes_count_what_the_machine_was_too_busy_for() -> None:
     verdicts = {verdict.value: 0 for verdict in Verdict} | {"failed": 3}
-    result = VerificationResult(Path("run"), "program@2", 3, 3, verdicts, {}, {"failed": 2}, [], 0, 1.0, starved=2)
+    result = VerificationResult(Path("run"), "program@3", 3, 3, verdicts, {}, {"failed": 2}, [], 0, 1.0, starved=2)
     assert any(
         note.startswith("2 distinct answers failed only because the machine was too busy") for note in notes(result)
     )
