@@ -435,7 +435,7 @@ class RemoteObject:
     def __bool__(self) -> bool:
         raise TypeError("the program returned an object where a plain value is expected")
 
-    __hash__ = _cannot_judge  # type: ignore[assignment]
+    __hash__ = _cannot_judge
 
     __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
     __str__ = __repr__ = __format__ = _cannot_judge
