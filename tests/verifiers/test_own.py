@@ -319,6 +319,19 @@ def test_a_function_that_hangs_forks_or_dies_fails_its_own_sample_only(tmp_path:
     assert "time limit" in verdicts[0].reason
 
 
+def test_a_file_that_forks_while_it_is_imported_answers_once_per_sample(tmp_path: Path) -> None:
+    file = tmp_path / "forks.py"
+    file.write_text("import os, time\nif os.fork() == 0: time.sleep(0.002)\ndef f(text): return text == 'right'\n")
+    verifier = own_verifier(f"{file}:f")
+    assert verifier.own is not None
+    details = {"reference": verifier.own.reference, "interface": OFFLEASH, "messages": False, "threshold": 1.0}
+    details |= {"tokenizer": "", "arguments": {}}
+    texts = ["right", "wrong"] * 100
+    with Pool(1) as pool:
+        verdicts = dict(pool.judge(verifier, [Case(packed(text, None), details=details) for text in texts]))
+    assert [verdicts[place].verdict.value for place in range(200)] == ["correct", "wrong"] * 100
+
+
 def test_options_that_change_verdicts_are_part_of_the_name() -> None:
     verifier = Verifier("own-f", "1", (), "m", own=OwnFunction("a.py:f", TRL, ("completions",)))
     assert CallOptions().of(verifier).name == "own-f"

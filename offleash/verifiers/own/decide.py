@@ -8,7 +8,6 @@ here evaluates it. A function that hangs, dies or fills the memory costs its wor
 import inspect
 import json
 import math
-import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -46,7 +45,7 @@ def decide(case: Case) -> Judgement:
     if "arguments" not in details:
         return _described(reference)
     text, extracted = json.loads(case.answer)
-    function, parent = _function(reference), os.getpid()
+    function = _function(reference)
     arguments, interface = dict(details["arguments"]), str(details["interface"])  # type: ignore[call-overload]
     messages, threshold = details["messages"] is True, float(str(details["threshold"]))
     token_ids = _token_ids(str(details["tokenizer"]), text) if details["tokenizer"] else None
@@ -60,9 +59,6 @@ def decide(case: Case) -> Judgement:
         raise  # the worker is at its limit: let it be replaced
     except Exception as error:
         return Judgement(Verdict.FAILED, _error_text(error, call if interface == TRL else None, messages))
-    finally:
-        if os.getpid() != parent:
-            os._exit(0)  # a process that the function forked must not answer in the name of this one
     try:
         return read_verdict(returned, interface, threshold)
     except PluginError as error:

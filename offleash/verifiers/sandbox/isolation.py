@@ -21,6 +21,8 @@ import json
 import os
 from pathlib import Path
 
+from offleash.verifiers.sandbox.limits import MAX_FILES
+
 # Flags of clone(2), mount(2) and umount2(2), which Python does not name.
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x00020000,
@@ -36,7 +38,9 @@ RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 409
 REMOUNT_FLAGS = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 MNT_DETACH = 2
 NOBODY = 65534  # the kernel's overflow user
-DEVICES = ("null", "zero", "full", "random", "urandom")  # all that Python needs; no terminal, no shared memory
+# All that Python needs: no terminal, no shared memory, and no /dev/zero, whose shared mappings hold memory that no
+# process shows.
+DEVICES = ("null", "full", "random", "urandom")
 OLD_ROOT, NEW_ROOT = "/old", "/new"  # the host's root and the one being built, while both are there
 
 
@@ -87,8 +91,7 @@ def build_root(spec: dict[str, object]) -> None:
     _mount("tmpfs", NEW_ROOT, "tmpfs", NOSUID | NODEV, "size=4m,mode=755")
     for folder in ("/tmp", "/proc", "/dev"):
         os.mkdir(NEW_ROOT + folder)  # noqa: PTH102
-    _mount("tmpfs", NEW_ROOT + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes=4096,mode=1777")
-    # files are bounded too: empty ones take memory of the kernel that the size does not count
+    _mount("tmpfs", NEW_ROOT + "/tmp", "tmpfs", NOSUID | NODEV, f"size={disk},nr_inodes={MAX_FILES},mode=1777")
     _bind_files(spec)
     with contextlib.suppress(OSError):  # where a container masks parts of /proc the kernel refuses a fresh one
         _mount("proc", NEW_ROOT + "/proc", "proc", NOSUID | NODEV | NOEXEC)

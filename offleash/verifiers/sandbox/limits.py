@@ -13,27 +13,31 @@ PDEATHSIG, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 22, 36, 38  #
 CAP_AMBIENT, CAP_AMBIENT_CLEAR_ALL = 47, 4  # prctl(2)
 CAPABILITY_VERSION_3 = 0x20080522  # capget(2)
 LINUX = sys.platform == "linux"
+MAX_FILES = 4096  # in a sandbox's /tmp: an empty one takes memory of the kernel that the size of /tmp does not count
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")  # of the times in /proc/*/stat, per second
 # System calls that a sandboxed process is refused, by machine: (AUDIT_ARCH, numbers). They hold memory that no limit of
 # a process counts (memfd_create, memfd_secret, shmget, shmat, msgget, semget, mq_open, keyrings, io_uring), reach into
 # other processes (ptrace, process_vm_*, pidfd_getfd, kcmp), or open parts of the kernel that no program needs
-# (bpf, perf_event_open, userfaultfd, namespaces and mounts).
+# (bpf, perf_event_open, userfaultfd, namespaces and mounts). vmsplice keeps pages in pipes that no process maps.
 BLOCKED_SYSTEM_CALLS: dict[str, tuple[int, tuple[int, ...]]] = {
     "x86_64": (
         0xC000003E,
         (
             *(319, 447, 29, 30, 68, 64, 240, 248, 249, 250, 425, 101, 310, 311, 438, 312, 321, 298, 323, 272, 308),
-            *(165, 155, 304, 428, 429, 430, 442),
+            *(165, 155, 304, 428, 429, 430, 442, 278),
         ),
     ),
     "aarch64": (
         0xC00000B7,
         (
             *(279, 447, 194, 196, 186, 190, 180, 217, 218, 219, 425, 117, 270, 271, 438, 272, 280, 241, 282, 97, 268),
-            *(40, 41, 265, 428, 429, 430, 442),
+            *(40, 41, 265, 428, 429, 430, 442, 75),
         ),
     ),
 }
+# Calls that are refused with some arguments: by machine, the numbers of mmap, socket and setsockopt.
+RESTRICTED_SYSTEM_CALLS = {"x86_64": (9, 41, 54), "aarch64": (222, 198, 208)}
+MAP_SHARED_ANONYMOUS, AF_UNIX, SO_SNDBUF, SO_SNDBUFFORCE = 0x21, 1, 7, 32  # mmap(2), socket(2), socket(7)
 
 
 def prctl(option: int, value: int) -> None:
@@ -81,29 +85,54 @@ def block_system_calls() -> None:
 
     The filter also refuses every call of a foreign architecture: 32-bit numbers would pass by the list.
     """
-    known = BLOCKED_SYSTEM_CALLS.get(os.uname().machine) if LINUX else None
-    if known is None:
+    machine = os.uname().machine
+    if not LINUX or machine not in BLOCKED_SYSTEM_CALLS:
         return
     import ctypes
     import struct
 
-    architecture, numbers = known
-    load, equal, at_least, return_code = 0x20, 0x15, 0x35, 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
-    allow, refuse = 0x7FFF0000, 0x00050000 | 38  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO with ENOSYS
-    refuse_offset = len(numbers) + 1  # jumps are counted from the next instruction; the last one is the refusal
-    instructions = [
-        (load, 0, 0, 4),
-        (equal, 0, refuse_offset + 2, architecture),
-        (load, 0, 0, 0),
-        (at_least, refuse_offset, 0, 1 << 30),
-    ]
-    instructions += [(equal, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
-    instructions += [(return_code, 0, 0, allow), (return_code, 0, 0, refuse)]
+    instructions = _filter_program(*BLOCKED_SYSTEM_CALLS[machine], *RESTRICTED_SYSTEM_CALLS[machine])
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in instructions))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))  # struct sock_fprog
     if ctypes.CDLL(None, use_errno=True).prctl(SECCOMP, 2, ctypes.create_string_buffer(program), 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "seccomp")
+
+
+def _filter_program(
+    architecture: int, numbers: tuple[int, ...], mmap: int, socket: int, setsockopt: int
+) -> list[tuple[int, int, int, int]]:
+    """The filter, as instructions of BPF: code, jump if true, jump if false, constant.
+
+    Refused by their arguments: memory that is shared and anonymous, which stays when no process shows it, as after
+    MADV_DONTNEED; sockets of any family but Unix, since they reach nothing and their buffers are not counted; buffers
+    larger than the usual ones.
+    """
+    load, equal, at_least, mask, return_code = 0x20, 0x15, 0x35, 0x54, 0x06  # LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, ALU|AND|K
+    allow, refuse = 0x7FFF0000, 0x00050000 | 38  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO with ENOSYS
+    all_bits, refusal = 0xFFFFFFFF, -1  # refusal: a jump to the last instruction, whose distance is not known yet
+    lines = [(load, 0, 0, 4), (equal, 0, refusal, architecture), (load, 0, 0, 0), (at_least, refusal, 0, 1 << 30)]
+    lines += [(equal, refusal, 0, number) for number in numbers]
+    for number, argument, bits, value, if_equal, otherwise in (
+        (mmap, 3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS, refusal, 0),
+        (socket, 0, all_bits, AF_UNIX, 0, refusal),
+        (setsockopt, 2, all_bits, SO_SNDBUF, refusal, 0),
+        (setsockopt, 2, all_bits, SO_SNDBUFFORCE, refusal, 0),
+    ):
+        # the number again, which the argument of the rule before has replaced; arguments begin at byte 16, 8 for each
+        lines += [(load, 0, 0, 0), (equal, 0, 3, number), (load, 0, 0, 16 + 8 * argument), (mask, 0, 0, bits)]
+        lines += [(equal, if_equal, otherwise, value)]
+    lines += [(return_code, 0, 0, allow), (return_code, 0, 0, refuse)]
+    last = len(lines) - 1  # jumps are counted from the next instruction
+    return [
+        (
+            code,
+            last - place - 1 if if_true == refusal else if_true,
+            last - place - 1 if if_false == refusal else if_false,
+            constant,
+        )
+        for place, (code, if_true, if_false, constant) in enumerate(lines)
+    ]
 
 
 def cpu_time(pid: int) -> float:
@@ -114,11 +143,7 @@ def cpu_time(pid: int) -> float:
 
 
 def cpu_time_with_descendants(root: int) -> float:
-    """The same for a process and all its descendants.
-
-    Not counted is what a process used that ended without being waited for, because its parent ignores SIGCHLD: such a
-    program meets the limit of wall-clock time instead.
-    """
+    """The same for a process and all its descendants, without those that ended and were not waited for."""
     parents, ticks = {}, {}
     for name in _pids("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -132,8 +157,13 @@ def cpu_time_with_descendants(root: int) -> float:
 
 def _parent_and_ticks(pid: int) -> tuple[int, int]:
     """Parent and processor time of a process, the latter with that of waited-for children (proc(5))."""
-    fields = read_small_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = _stat_fields(pid)
     return int(fields[1]), sum(map(int, fields[11:15]))
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    """Fields of /proc/PID/stat from the state on: the command's name before it, in brackets, may hold anything."""
+    return read_small_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def limit_cpu_time(seconds: float) -> None:
@@ -181,14 +211,25 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def process_times() -> dict[tuple[int, int], tuple[int, int]]:
+    """Ticks of processor time of every process that /proc shows: its own, and of children that it has waited for.
+
+    By number and start: numbers are used again.
+    """
+    times = {}
+    for name in _pids("/proc"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = [int(field) for field in _stat_fields(int(name))[11:20]]
+            times[int(name), fields[8]] = (fields[0] + fields[1], fields[2] + fields[3])
+    return times
+
+
 def processes() -> dict[int, int]:
     """Every process that /proc shows, with its parent; empty without /proc."""
     parents = {}
     for name in _pids("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # the command's name, in brackets, may hold anything: the fields start after the last bracket
-            fields = read_small_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
-            parents[int(name)] = int(fields[1])
+            parents[int(name)] = int(_stat_fields(int(name))[1])
     return parents
 
 

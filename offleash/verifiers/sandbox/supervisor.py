@@ -5,9 +5,9 @@ and when it ends the kernel ends all others with it. Standard library only.
 
 Limits are of two kinds. The kernel enforces those of a single process (`run_command`: setrlimit), at once and without
 fail. What all processes hold or use together it does not bound without cgroups, which need rights we may not have: the
-supervisor adds it up every 50 ms (`_exceeded_limit`), so that a command can exceed these for that long. Memory that
-belongs to no process, such as a memfd, cannot be added up: the calls that make it are refused
-(limits.block_system_calls).
+supervisor adds it up every 50 ms (`_Usage.exceeded_limit`), so that a command can exceed these for that long. Memory
+that belongs to no process, such as a memfd, cannot be added up: the calls that make it are refused
+(limits.block_system_calls). The buffers of sockets count as full.
 """
 
 import contextlib
@@ -20,15 +20,16 @@ from importlib import import_module
 
 from offleash.verifiers.sandbox.limits import (
     DUMPABLE,
+    MAX_FILES,
     NO_NEW_PRIVILEGES,
     PDEATHSIG,
+    TICKS_PER_SECOND,
     block_system_calls,
-    cpu_time_with_descendants,
     drop_capabilities,
     limit_memory,
     limit_processes,
     prctl,
-    processes,
+    process_times,
     read_small_file,
     set_limit,
 )
@@ -38,6 +39,7 @@ PRELOADED = "preloaded"  # in place of a program: a module that the launcher has
 NOBODY = 65534
 CHECK_INTERVAL = 0.05  # seconds between two looks at what all processes hold
 PAGE_BYTES = resource.getpagesize()
+SOCKET_BYTES = 212_992  # what one socket may hold: the kernel's net.core.wmem_default
 
 
 def main(arguments: list[str]) -> None:
@@ -61,8 +63,9 @@ def supervise(spec: dict[str, object]) -> None:
         os.dup2(devnull, standard_fd)
     os.closerange(3, devnull)
     drop_capabilities()
+    usage = _Usage(spec["limits"])  # type: ignore[arg-type]
     while _is_running(child):
-        if exceeded := _exceeded_limit(spec):
+        if exceeded := usage.exceeded_limit():
             os._exit(exceeded)
         signal.sigtimedwait({signal.SIGCHLD}, CHECK_INTERVAL)
     os._exit(0)
@@ -118,22 +121,52 @@ def _is_running(child: int) -> bool:
     return False
 
 
-def _exceeded_limit(spec: dict[str, object]) -> int:
-    """The limit that all processes together have exceeded, or 0."""
-    limits: dict[str, int] = spec["limits"]  # type: ignore[assignment]
-    pids = [pid for pid in processes() if pid != 1]
-    if len(pids) > limits["processes"]:
-        return EXIT_PROCESSES
-    resident = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            resident += int(read_small_file(f"/proc/{pid}/statm").split()[1]) * PAGE_BYTES
-    if resident > limits["memory"]:
-        return EXIT_MEMORY
-    if limits["seconds"] and cpu_time_with_descendants(1) - sum(os.times()[:2]) > limits["seconds"]:
-        return EXIT_TIME
-    with contextlib.suppress(OSError):
-        disk = os.statvfs("/tmp")
-        if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):
-            return EXIT_DISK
+class _Usage:
+    """What all processes hold and have used together, against the limits."""
+
+    def __init__(self, limits: dict[str, int]) -> None:
+        self._limits = limits
+        self._own_ticks: dict[tuple[int, int], int] = {}  # of every process that was ever seen, by number and start
+
+    def exceeded_limit(self) -> int:
+        """The exit code of the limit that is exceeded, or 0."""
+        limits = self._limits
+        times = {process: ticks for process, ticks in process_times().items() if process[0] != 1}  # without this one
+        if len(times) > limits["processes"]:
+            return EXIT_PROCESSES
+        if sum(_resident_bytes(pid) for pid, _ in times) + _socket_count() * SOCKET_BYTES > limits["memory"]:
+            return EXIT_MEMORY
+        if limits["seconds"] and self._seconds(times) > limits["seconds"]:
+            return EXIT_TIME
+        with contextlib.suppress(OSError):
+            disk = os.statvfs("/tmp")
+            if (disk.f_blocks - disk.f_bfree) * disk.f_frsize > limits["disk"] + (1 << 20):
+                return EXIT_DISK
+            if disk.f_files - disk.f_ffree > MAX_FILES:
+                return EXIT_DISK
+        return 0
+
+    def _seconds(self, times: dict[tuple[int, int], tuple[int, int]]) -> float:
+        """Processor time of all processes, those that have ended included.
+
+        The kernel adds what a process used to its parent's when the parent waits for it, and forgets it where the
+        parent ignores SIGCHLD. So what each process used itself is kept, too; both sums are too small, never too large.
+        """
+        self._own_ticks |= {process: own for process, (own, _) in times.items()}
+        waited_for = os.times()  # by this process: orphans
+        counted = sum(map(sum, times.values())) / TICKS_PER_SECOND
+        counted += waited_for.children_user + waited_for.children_system
+        return max(counted, sum(self._own_ticks.values()) / TICKS_PER_SECOND)
+
+
+def _resident_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(read_small_file(f"/proc/{pid}/statm").split()[1]) * PAGE_BYTES
+    return 0
+
+
+def _socket_count() -> int:
+    """Unix sockets in the network namespace, which is the command's own."""
+    with contextlib.suppress(OSError), open("/proc/net/unix", "rb") as lines:  # noqa: PTH123
+        return sum(1 for _ in lines) - 1  # without the heading
     return 0

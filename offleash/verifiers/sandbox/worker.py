@@ -39,6 +39,7 @@ MAX_REPLY_BYTES = 64 << 20  # bytes from a fork: it may have been taken over, an
 def main(arguments: list[str]) -> None:
     """Serve until the requests end: module, bytes of memory, lifeline or -1, and `plain`, `forks` or `alone`."""
     module, memory, lifeline, fork_mode = arguments[0], int(arguments[1]), int(arguments[2]), arguments[3]
+    own_pid = os.getpid()
     requests, replies = os.dup(0), os.dup(1)
     devnull = os.open(os.devnull, os.O_RDWR)
     os.dup2(devnull, 0)
@@ -59,7 +60,10 @@ def main(arguments: list[str]) -> None:
     while (request := receive(requests)) is not None:
         assert isinstance(request, dict)
         if fork_mode == "plain":
-            send(replies, judge_request(decide, request, memory))
+            reply = judge_request(decide, request, memory)
+            if os.getpid() != own_pid:
+                os._exit(0)  # forked by what was called: a second reply would be taken for that of the next case
+            send(replies, reply)
         else:
             send(
                 replies, _judge_in_fork(decide, request, memory, (requests, replies), single_case=fork_mode == "alone")
