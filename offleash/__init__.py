@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from offleash.api.verify import problem_set as problem_set
     from offleash.api.verify import score as score
     from offleash.api.verify import verify as verify
+    from offleash.api.watch import watch as watch
     from offleash.data.tally import tally_of_counts as tally_of_counts
     from offleash.errors import OffleashError as OffleashError
     from offleash.lab.verbs import DemoResult as DemoResult
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from offleash.results.samples import ShowResult as ShowResult
     from offleash.results.samples import StudyResult as StudyResult
     from offleash.results.samples import VerifyResult as VerifyResult
+    from offleash.results.watching import WatchResult as WatchResult
+    from offleash.results.watching import WatchSession as WatchSession
     from offleash.stats.change import support_change as support_change
     from offleash.stats.curves import pass_curve as pass_curve
     from offleash.stats.pass_at_k import pass_at_k as pass_at_k
@@ -119,6 +122,8 @@ _PUBLIC = {
     "TrainResult": "offleash.results.analyses",
     "VerifyResult": "offleash.results.samples",
     "ViewSession": "offleash.results.comparison",
+    "WatchResult": "offleash.results.watching",
+    "WatchSession": "offleash.results.watching",
     "certify": "offleash.api.draw",
     "check": "offleash.api.verify",
     "compare": "offleash.api.compare",
@@ -155,6 +160,7 @@ _PUBLIC = {
     "train": "offleash.api.train",
     "verify": "offleash.api.verify",
     "view": "offleash.api.compare",
+    "watch": "offleash.api.watch",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -214,8 +214,8 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
             print_json(document)
     elif not as_json:
         result.show()
-    if hasattr(result, "serve"):  # `view`: its address is printed above, and it runs until Ctrl-C
-        result.serve()
+    if hasattr(result, "serve"):  # `view` and `watch` run until Ctrl-C
+        result.serve(print_json if as_json else None)
         (warn if as_json else print)("Stopped; nothing was changed.")
     # last, so that the result is printed even if, say, a figure could not be written
     if result.trouble is not None:

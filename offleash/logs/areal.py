@@ -17,9 +17,9 @@ from pathlib import Path
 
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, fields_of, integer_of, text_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options
+from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
 from offleash.logs.own_verdicts import VerdictReader
-from offleash.logs.training import GOLD, training_log
+from offleash.logs.training import GOLD, evaluation_by_path, training_log
 
 KEYS = {"task_id", "head_version", "tail_version", "reward", "prompt", "completion"}
 
@@ -60,4 +60,12 @@ def _written(row: Row) -> str | None:
     return "\n\n".join(texts) if texts else row.text("completion")
 
 
-FORMAT = Format("areal", "AReaL rollout dumps", recognise, read, ("rollout/10/128.jsonl",), columns=(KEYS,))
+FORMAT = Format(
+    "areal",
+    "AReaL rollout dumps",
+    recognise,
+    read,
+    ("rollout/10/128.jsonl",),
+    columns=(KEYS,),
+    rollouts=Rollouts(("tail_version",), evaluation_by_path),
+)

@@ -17,9 +17,9 @@ from pathlib import Path
 from offleash.data.content import content_hashes
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, content_text, fields_of, text_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options
+from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
 from offleash.logs.own_verdicts import VerdictReader
-from offleash.logs.training import GOLD, IMAGES, first_of, step_in_name, training_log
+from offleash.logs.training import GOLD, IMAGES, evaluation_by_path, first_of, step_in_name, training_log
 
 KEYS = {"group_index", "reward", "metrics", "metadata", "messages"}
 
@@ -31,7 +31,7 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per row; the verdict is `reward`, or the metric that --map verdict=NAME names."""
-    mark, step = options.columns.get("verdict", "reward"), step_in_name(path, r"^(\d+)(?:\.parquet)?$")
+    mark, step = options.columns.get("verdict", "reward"), _step(path)
 
     def expand(row: Row) -> Iterator[Row]:
         yield Row(row.path, row.number, {**_parsed(row, "metrics"), **row.values, "step": step})
@@ -73,6 +73,10 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
     )
 
 
+def _step(path: Path) -> str | None:
+    return step_in_name(path, r"^(\d+)(?:\.parquet)?$")
+
+
 def _written(message: Mapping[str, object]) -> bool:
     """Whether the model wrote it: examples in the prompt are messages of the assistant too, but not trainable."""
     trainable = message.get("trainable")
@@ -88,4 +92,12 @@ def _parsed(row: Row, name: str) -> Mapping[str, object]:
         row.fail(f"{name!r} is not JSON")
 
 
-FORMAT = Format("art", "ART trajectories", recognise, read, ("trajectories/train/0010.parquet",), columns=(KEYS,))
+FORMAT = Format(
+    "art",
+    "ART trajectories",
+    recognise,
+    read,
+    ("trajectories/train/0010.parquet",),
+    columns=(KEYS,),
+    rollouts=Rollouts(("step",), evaluation_by_path, step_in=_step),
+)

@@ -54,6 +54,7 @@ class Options:
     threshold: float = 1.0  # a score at or above it is correct
     texts: bool = True  # False: only verdicts are needed, and texts may be left unread
     rows: str | None = None  # --rows: dotted path of the list of rows inside a JSON object
+    decode: Callable[[Sequence[int]], str] | None = None  # --tokenizer: from token ids to text, for logs that hold ids
     taken: tuple[str, ...] = ()  # columns of another run in the same file (loading/wide.py), not to be guessed
 
 
@@ -90,6 +91,23 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Rollouts:
+    """What the files of a trainer say about training, for whoever follows a run (training/watch/).
+
+    Args:
+        steps: Columns that hold the training step, as --split-by takes them; the first that a file has counts.
+        evaluation: Whether a sample was drawn for an evaluation, from the path of the file and the sample's row.
+        context: Rows before new ones that must be read again, because what a row means depends on them.
+        step_in: The step in the path of a file, for formats whose rows do not hold it; None where the path has none.
+    """
+
+    steps: Sequence[str]
+    evaluation: Callable[[Path, Mapping[str, object]], bool]
+    context: int = 0
+    step_in: Callable[[Path], str | None] | None = None
+
+
+@dataclass(frozen=True)
 class Format:
     """A format of logs.
 
@@ -103,6 +121,7 @@ class Format:
         columns: The columns by which its files are known, a set for each kind of them; for messages.
         skip: From the files of one run that are of this format, in their order, to what must not be counted in some of
             them: trainers log a batch again, or a selection of it in a second file.
+        rollouts: Of a trainer's format: where the training step is, and which samples are of evaluations.
     """
 
     name: str
@@ -112,6 +131,7 @@ class Format:
     examples: Sequence[str] = ()
     skip: Callable[[Sequence[Path]], Mapping[Path, Skip]] | None = None
     columns: Sequence[Collection[str]] = ()
+    rollouts: Rollouts | None = None
 
 
 class Entry(NamedTuple):

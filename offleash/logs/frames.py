@@ -21,6 +21,11 @@ from offleash.logs.own_verdicts import VerdictReader
 
 CHUNK = 10_000  # entries per frame: some megabytes of texts at a time
 
+
+class NoSamplesError(OffleashError):
+    """A log without a single sample; one that is still being written may get some."""
+
+
 Convert = Callable[[Row, VerdictReader], Iterable[Entry]]
 Closing = Callable[[], list[Note]]  # what is known only after the last row
 
@@ -76,7 +81,7 @@ def converted(
         yield frame_of(chunk, options, log.notes)
     log.notes += [*judge.notes(), *closing()]
     if not total:
-        raise OffleashError(f"{path} was read as {log.format}, but has no samples.")
+        raise NoSamplesError(f"{path} was read as {log.format}, but has no samples.")
 
 
 def frame_of(chunk: list[Entry], options: Options, notes: list[Note]) -> pl.DataFrame:

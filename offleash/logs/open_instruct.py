@@ -17,9 +17,9 @@ from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, text_of
-from offleash.logs.format import Entry, Format, Log, Options
+from offleash.logs.format import Entry, Format, Log, Options, Rollouts
 from offleash.logs.own_verdicts import VerdictReader
-from offleash.logs.training import training_log
+from offleash.logs.training import evaluation_by_path, training_log
 
 KEYS = {"step", "prompt_idx", "prompt_tokens", "response_tokens", "reward"}
 
@@ -30,29 +30,46 @@ def recognise(head: Head) -> bool:
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
-    """One sample per row, without its text; the verdict is `reward`."""
-    log = training_log("open_instruct", head, options, _entries, "open-instruct reward")
-    what = "prompts and responses are token ids; only verdicts and lengths are read"
-    log.notes.append(Note(f"{path.name}: {what}."))
+    """One sample per row, without its text unless there is a tokenizer; the verdict is `reward`."""
+
+    def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
+        return _entries(row, judge, options)
+
+    log = training_log("open_instruct", head, options, convert, "open-instruct reward")
+    if options.decode is None:
+        what = "prompts and responses are token ids; only verdicts and lengths are read"
+        log.notes.append(Note(f"{path.name}: {what}."))
     return log
 
 
-def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
+def _entries(row: Row, judge: VerdictReader, options: Options) -> Iterator[Entry]:
     prompt, response = row.items("prompt_tokens"), row.items("response_tokens")
     gold, dataset = row.text("ground_truth"), _name(row.values.get("dataset"))
     verdict, score = judge.mark(row.values.get("reward"), row.number)
     yield Entry(
         # As where there are no ids, one content is one problem; here the content has no text to make the id of.
         problem=row.problem(question=text_of([dataset, gold, prompt])),
+        question=_decoded(prompt, row, options),
         gold=gold,
         benchmark=dataset,
         contents=content_hashes(context=prompt),
+        text=_decoded(response, row, options) if options.texts else None,
         verdict=verdict,
         score=score,
         tokens=len(response),
         finish=row.text("finish_reason"),
         row=row.number,
     )
+
+
+def _decoded(tokens: list[object], row: Row, options: Options) -> str | None:
+    """The text of token ids, where there is a tokenizer."""
+    if options.decode is None:
+        return None
+    ids = [token for token in tokens if isinstance(token, int)]
+    if len(ids) < len(tokens):
+        row.wrong("its tokens are not all integers")
+    return options.decode(ids)
 
 
 def _name(dataset: object) -> str | None:
@@ -67,4 +84,5 @@ FORMAT = Format(
     read,
     ("grpo_rollouts_000000.jsonl",),
     columns=(KEYS,),
+    rollouts=Rollouts(("step",), evaluation_by_path),
 )

@@ -20,7 +20,7 @@ from offleash.errors import OffleashError
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text, fields_of, integer_of, text_of
 from offleash.logs.contents import contents_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Skip
+from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts, Skip
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import step_in_name, training_log
 from offleash.logs.verifiers import (
@@ -90,10 +90,18 @@ def _refused(path: Path) -> Iterator[pl.DataFrame]:
 
 def _work(row: Row) -> dict[str, object]:
     """Step and kind of the rollout."""
-    run = row.fields("run")
-    work = fields_of(run.get("work")) or run
+    work = _work_fields(row.values)
     step = work.get("step")
     return {"step": step_in_name(row.path) if step is None else step, "kind": work.get("type")}
+
+
+def _work_fields(values: Mapping[str, object]) -> Mapping[str, object]:
+    run = fields_of(values.get("run"))
+    return fields_of(run.get("work")) or run
+
+
+def _of_evaluation(path: Path, values: Mapping[str, object]) -> bool:
+    return _work_fields(values).get("type") == "eval"
 
 
 def _named(values: Mapping[str, object]) -> bool:
@@ -140,5 +148,12 @@ def _environment(row: Row) -> str | None:
 
 
 FORMAT = Format(
-    "prime_rl", "prime-rl rollouts (traces.jsonl)", recognise, read, ("traces.jsonl",), skip, columns=(TRACES, TRACE)
+    "prime_rl",
+    "prime-rl rollouts (traces.jsonl)",
+    recognise,
+    read,
+    ("traces.jsonl",),
+    skip,
+    columns=(TRACES, TRACE),
+    rollouts=Rollouts(("step",), _of_evaluation),
 )

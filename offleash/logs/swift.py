@@ -21,9 +21,19 @@ from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text
 from offleash.logs.contents import images_in
-from offleash.logs.format import Entry, Format, Log, Options
+from offleash.logs.format import Entry, Format, Log, Options, Rollouts
 from offleash.logs.own_verdicts import VerdictReader
-from offleash.logs.training import GOLD, IMAGES, choose_reward, column_named, first_of, overlap, training_log
+from offleash.logs.training import (
+    GOLD,
+    IMAGES,
+    REPEATED,
+    choose_reward,
+    column_named,
+    evaluation_by_path,
+    first_of,
+    overlap,
+    training_log,
+)
 
 STEPS = ("step", "gen_step")
 PROMPTS = ("prompt", "messages")
@@ -121,7 +131,7 @@ class _Batches:
         if not self.repeated:
             return []
         what = f"{self.repeated} samples (first: row {self.first}) repeat the previous line"
-        return [Note(f"{self.path.name}: {what}; they are counted once.", self.repeated, left_out=True)]
+        return [Note(f"{self.path.name}: {what}; they are counted once.", self.repeated, left_out=True, code=REPEATED)]
 
 
 def _entry(row: Row, judge: VerdictReader, reward: str) -> Entry:
@@ -146,4 +156,5 @@ FORMAT = Format(
     read,
     ("completions.jsonl",),
     columns=({"step", "prompt", "completion"},),
+    rollouts=Rollouts(STEPS, evaluation_by_path, context=1),
 )

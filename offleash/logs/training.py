@@ -24,6 +24,11 @@ from offleash.logs.frames import Closing, Convert, check_maps, check_split, conv
 # Columns of a dataset that users log beside a completion, first match first. Lower case.
 GOLD = ("ground_truth", "gts", "gold", "solution", "answer", "label", "target")
 IMAGES = ("images", "image", "multi_modal_data")
+# Columns by which users separate evaluation from training, and the values that say evaluation.
+SPLIT_MARKERS = ("split", "mode", "phase", "probe", "is_eval", "eval")
+EVALUATION_VALUES = {"eval", "evaluation", "val", "valid", "validation", "test", "probe", "true", "yes", "1", "1.0"}
+EVALUATION_NAME = re.compile(r"(?<![a-z])(eval|evals|evaluation|val|valid|validation|test)(?![a-z])", re.IGNORECASE)
+REPEATED = "samples_repeated"  # the code of a note on samples that a trainer logged twice
 # Names of rewards that judge the answer: accuracy_reward, is_correct, exact_match, ...
 CORRECTNESS_NAME = re.compile(r"acc|correct|exact|match|verif|solve|pass", re.IGNORECASE)
 
@@ -106,6 +111,23 @@ def step_in_name(path: Path, pattern: str = r"step_?(\d+)") -> str | None:
         if match := re.search(pattern, part):
             return str(int(match[1]))
     return None
+
+
+def evaluation_by_path(path: Path, _: Mapping[str, object]) -> bool:
+    """Whether the name of a file, or of one of the three folders it is in, says that it is of an evaluation.
+
+    >>> evaluation_by_path(Path("logs/val_data_step12.jsonl"), {}), evaluation_by_path(Path("rollouts/12.jsonl"), {})
+    (True, False)
+    """
+    return any(EVALUATION_NAME.search(part) for part in path.parts[-4:])
+
+
+def evaluation_by_mark(path: Path, values: Mapping[str, object]) -> bool:
+    """Whether a column of the user says that a sample is of an evaluation; without one, the path decides."""
+    marker = column_named(SPLIT_MARKERS, values)
+    if marker is None:
+        return evaluation_by_path(path, values)
+    return str(values[marker]).strip().lower() in EVALUATION_VALUES
 
 
 def choose_reward(rewards: Sequence[str], head: Head, options: Options) -> str:

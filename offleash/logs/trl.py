@@ -23,20 +23,20 @@ from offleash.errors import OffleashError
 from offleash.files.archives import extract_to_disk
 from offleash.files.detect import Container, Head
 from offleash.files.tabular import parquet_errors
-from offleash.logs.format import Format, Log, Options, Skip
+from offleash.logs.format import Format, Log, Options, Rollouts, Skip
 from offleash.logs.frames import check_maps, check_split
 from offleash.logs.generic import parquet_frames
-from offleash.logs.training import GOLD, IMAGES, choose_reward, column_named, overlap
+from offleash.logs.training import (
+    GOLD,
+    IMAGES,
+    SPLIT_MARKERS,
+    choose_reward,
+    column_named,
+    evaluation_by_mark,
+    overlap,
+)
 
 KEYS = {"step", "prompt", "completion", "advantage"}
-SPLIT_MARKERS = (
-    "split",
-    "mode",
-    "phase",
-    "probe",
-    "is_eval",
-    "eval",
-)  # columns by which users separate evaluation from training
 
 
 def recognise(head: Head) -> bool:
@@ -150,4 +150,5 @@ FORMAT = Format(
     ("completions_00010.parquet",),
     skip,
     columns=(KEYS,),
+    rollouts=Rollouts(("step",), evaluation_by_mark),
 )

@@ -11,7 +11,7 @@ Since 0.9 rollouts have a `uid`, before that some have a `request_id`. Traps:
 * Each file is of one step: samples of different steps come from different weights.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from offleash.data.content import content_hashes
@@ -19,9 +19,9 @@ from offleash.data.tables import Note
 from offleash.files.columns import require_column
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
-from offleash.logs.format import Entry, Format, Ids, Log, Options
+from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
 from offleash.logs.own_verdicts import VerdictReader
-from offleash.logs.training import IMAGES, first_of, training_log
+from offleash.logs.training import IMAGES, evaluation_by_path, first_of, training_log
 
 KEYS = {"input", "output", "score", "step"}
 
@@ -63,4 +63,17 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
     )
 
 
-FORMAT = Format("verl", "verl rollout and validation dumps", recognise, read, ("100.jsonl",), columns=(KEYS,))
+def _of_validation(path: Path, values: Mapping[str, object]) -> bool:
+    """Dumps of validation have a `reward` beside the score, and are in a folder that users name after it."""
+    return "reward" in values or evaluation_by_path(path, values)
+
+
+FORMAT = Format(
+    "verl",
+    "verl rollout and validation dumps",
+    recognise,
+    read,
+    ("100.jsonl",),
+    columns=(KEYS,),
+    rollouts=Rollouts(("step",), _of_validation),
+)

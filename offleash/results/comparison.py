@@ -445,8 +445,8 @@ class ViewSession(Result):
     def show(self, console: "Console | None" = None) -> None:
         print_text(console, f"{self.url}   (Ctrl-C to stop)")
 
-    def serve(self) -> None:
-        """Answer requests until Ctrl-C or `close()`."""
+    def serve(self, each: object = None) -> None:
+        """Answer requests until Ctrl-C or `close()`; the page has no documents to pass on to `each`."""
         import sys
         import webbrowser
 
