@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from offleash.files.archives import MAX_LINE
-from offleash.files.lines import LOG, UTF8_MARK, decode, reading
+from offleash.files.lines import LOG, UTF8_MARK, decode, read_errors
 from offleash.files.rows import Row
 
 BLOCK = 16 << 20  # bytes read in one look, to the end of their last line: the first look at a long file takes several
@@ -54,7 +54,7 @@ def new_rows(path: Path, tail: ReadMark) -> NewRows:
     Returns:
         The rows, and the mark for the next look.
     """
-    with reading(path), path.open("rb") as file:
+    with read_errors(path), path.open("rb") as file:
         rewritten = tail.offset > 0 and _fingerprint(file, tail.offset) != tail.fingerprint
         start = ReadMark() if rewritten else tail
         file.seek(start.offset)

@@ -24,7 +24,7 @@ from offleash.data.content import CONTENT, with_content
 from offleash.data.tables import TRUNCATED, as_problems, question_hash
 from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
-from offleash.files.detect import Container, Head, head_of
+from offleash.files.detect import Container, Head, read_head
 from offleash.files.rows import Row
 from offleash.files.tail import ReadMark, new_rows
 from offleash.loading.merge import PROBLEM_FIELDS, without_first_rows
@@ -225,13 +225,14 @@ class RolloutFolder:
                     pass
         except IncompleteFileError:
             file.waiting = "the file is not complete"
-        except OSError:
-            file.waiting = "the file is gone"
+        except (OSError, OffleashError):
+            if path.exists():
+                raise  # else it was renamed or deleted meanwhile, and what was read of it stays
         file.signature = signature or file.signature
 
     def _read_whole(self, file: RolloutFile, changes: Changes) -> None:
         """Read a file that cannot be read in pieces: Parquet, or compressed."""
-        head = head_of(file.path)
+        head = read_head(file.path)
         changes.bytes += file.path.stat().st_size
         kind = self._recognised(head)
         if kind is None:
