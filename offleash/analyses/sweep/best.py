@@ -4,7 +4,7 @@ Chosen and tested on the same problems, the best of many decodings is overestima
 Every split is used both ways; intervals resample problems and choose again in every replicate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,10 @@ REPLICATES = 2_000  # fewer than elsewhere: each replicate chooses again on ever
 METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
 
 
+# P, E and S that two draws of one model would show on some problems, in place of the decodings of both models
+RedrawOf = Callable[[NDArray[np.bool_], int, int], Float]
+
+
 @dataclass(frozen=True)
 class BestDecodingCounts:
     """Problems reached by both models, by the one after only, by the one before only, by neither; and METRICS."""
@@ -29,13 +33,15 @@ class BestDecodingCounts:
     S: float
     O: float  # noqa: E741  the paper's name
     value: dict[str, float]
+    redraw: dict[str, float] | None = None  # METRICS of two draws of one model; None where they are not computed
 
     @classmethod
-    def of(cls, sums_4: Float) -> "BestDecodingCounts":
-        """From P, E, S and the number of problems."""
+    def of(cls, sums_4: Float, redraw_3: Float | None = None) -> "BestDecodingCounts":
+        """From P, E, S and the number of problems, and what two draws of one model would show."""
         P, E, S, total = sums_4.tolist()
         left = max(0.0, total - P - E - S)
-        return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS})
+        same = None if redraw_3 is None else {name: float(ratio(name, *redraw_3, total)) for name in METRICS}
+        return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS}, same)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ def best_against_best(
     stratum_P: Integer,
     seed: int = 0,
     replicates: int = REPLICATES,
+    redraw_of: RedrawOf | None = None,
 ) -> BestDecoding | None:
     """Both models at their best decodings, cross-fitted.
 
@@ -77,6 +84,7 @@ def best_against_best(
         stratum_P: benchmark of each problem; intervals resample within benchmarks.
         seed: of the splits and of the resampling.
         replicates: of the bootstrap.
+        redraw_of: P, E and S that two draws of one model would show on some problems, by the decodings of both sides.
 
     Returns:
         Counts P, E, S, O and ratios on problems that did not choose the decodings, with intervals; None with fewer than
@@ -87,6 +95,7 @@ def best_against_best(
         return None
     rng = np.random.default_rng([seed, problems])
     half_P, cells_B4, point_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
+    redraw_3 = np.zeros(3)
     picked: list[tuple[int, int]] = []  # the decodings that each half chooses, for `chosen`
     for _ in range(HALVINGS):  # both directions of a split count every problem once, so a split sums to all problems
         rng.shuffle(half_P)
@@ -98,18 +107,22 @@ def best_against_best(
             learn, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
             point_4 += _cross_fitted(learn, test)[0] / HALVINGS
             picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
+            if redraw_of is not None:
+                redraw_3 += redraw_of(test_P, *picked[-1]) / HALVINGS
     # What to use from now on is chosen on all problems; only its reported value has to come from other problems.
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     # Once, after the splits are summed: together they count every problem once, so this adds four pseudo-problems.
     cells_B4 += _pseudo_weights(problems, seed, replicates)
-    fitted, interval = BestDecodingCounts.of(point_4), {}
+    fitted, interval = BestDecodingCounts.of(point_4, None if redraw_of is None else redraw_3), {}
     for name in METRICS:
         ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
         interval[name] = ends[0]
     chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
-    totals = _sums(before_PG, after_PG, np.ones(problems, np.bool_), stratum_P, None)
+    every_P = np.ones(problems, np.bool_)
+    totals = _sums(before_PG, after_PG, every_P, stratum_P, None)
     best_decodings = decodings[used[0]], decodings[used[1]]
-    in_sample = BestDecodingCounts.of(_cross_fitted(totals, totals)[0])
+    same_3 = None if redraw_of is None else redraw_of(every_P, *used)
+    in_sample = BestDecodingCounts.of(_cross_fitted(totals, totals)[0], same_3)
     return BestDecoding(best_decodings, (chosen[0], chosen[1]), fitted, interval, in_sample, HALVINGS)
 
 

@@ -3,7 +3,7 @@
 Documents are literals that are encoded once, in `sweep_document`; sections below it hand over estimates as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -199,7 +199,7 @@ def best_text(best: BestDecoding, names: Sequence[str]) -> str:
 
 
 def _cells(counts: BestDecodingCounts) -> Json:
-    return {**{cell: getattr(counts, cell) for cell in "PESO"}, **counts.value}
+    return {**{cell: getattr(counts, cell) for cell in "PESO"}, **counts.value, "redraw": counts.redraw}
 
 
 def _signed(counts: BestDecodingCounts) -> str:
@@ -281,8 +281,7 @@ def match_tables(match: EntropyMatch) -> list[RenderableType]:
     table = cells_table()
     for label, comparison in (("equal\ndecoding", match.equal), ("equal\nentropy", match.matched)):
         change = comparison.change
-        ratios = [with_interval(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *ratios)
+        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *change_ratios(change))
     title = Text(
         f"entropy-matched: {decoding_label(match.decoding)} against temperature {match.temperature:g}", style="bold"
     )
@@ -364,15 +363,24 @@ def change_table(sweep: Sweep) -> Table:
     table = cells_table("at equal decoding")
     for decoding, change in zip(sweep.decodings, sweep.changes, strict=True):
         label = f"T {decoding.temperature:g}" + (f"\ntop-p {decoding.top_p:g}" if decoding.top_p < 1 else "")
-        ratios = [with_interval(change.value[name], change.interval[name]) for name in SHOWN]
-        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *ratios)
+        table.add_row(label, *(count_text(getattr(change, cell)) for cell in "PESO"), *change_ratios(change))
     if sweep.best is not None:
         fitted, in_sample = sweep.best.fitted, sweep.best.in_sample
-        ratios = [with_interval(fitted.value[name], sweep.best.interval[name]) for name in SHOWN]
-        table.add_row("best,\ncross-fitted", *(count_text(getattr(fitted, cell)) for cell in "PESO"), *ratios)
-        ratios = [with_interval(in_sample.value[name], None) for name in SHOWN]
-        table.add_row("best,\nin-sample", *(count_text(getattr(in_sample, cell)) for cell in "PESO"), *ratios)
+        for label, counts, ends in (("cross-fitted", fitted, sweep.best.interval), ("in-sample", in_sample, {})):
+            ratios = _ratios(counts.value, ends, counts.redraw or {})
+            table.add_row(f"best,\n{label}", *(count_text(getattr(counts, cell)) for cell in "PESO"), *ratios)
     return table
+
+
+def change_ratios(change: SupportChange) -> list[str]:
+    """The ratios of a support change as cells of a table, SRR with that of an unchanged model below it."""
+    return _ratios(change.value, change.interval, {} if change.redraw is None else change.redraw.value)
+
+
+def _ratios(value: Mapping[str, float], ends: Mapping[str, Interval], redraw: Mapping[str, float]) -> list[str]:
+    cells = [with_interval(value[name], ends.get(name)) for name in SHOWN]
+    same = redraw.get("SRR", float("nan"))
+    return cells if number(same) is None else [f"{cells[0]}\nunchanged {same:.3f}", *cells[1:]]
 
 
 def cells_table(title: str | None = None) -> Table:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.match import EntropyMatch, NoMatchError, match_runs
@@ -21,9 +22,10 @@ from offleash.errors import OffleashError
 from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model
 from offleash.samplers.sampler import SamplingParams
+from offleash.stats.binomials import Float
 from offleash.stats.change import SupportChange, support_change
 from offleash.stats.intervals import strata
-from offleash.stats.support_classes import reach_PRK
+from offleash.stats.support_classes import reach_PRK, thinned_cells
 from offleash.verifying.verify import VerifyOptions
 
 
@@ -167,5 +169,14 @@ def _changes(aligned: AlignedTally, seed: int) -> list[SupportChange]:
 
 
 def _best(aligned: AlignedTally, decodings: Sequence[SamplingParams], seed: int) -> BestDecoding | None:
-    reach_PR = reach_PRK(aligned.tally, np.array([aligned.tally.head]))[:, :, 0]
-    return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, strata(aligned.tally.benchmark_P), seed)
+    counts, k_K = aligned.tally, np.array([aligned.tally.head])
+    reach_PR = reach_PRK(counts, k_K)[:, :, 0]
+
+    def redraw_of(rows_P: NDArray[np.bool_], before: int, after: int) -> Float:
+        pair = counts.pair(counts.runs[2 * before], counts.runs[2 * after + 1]).rows(rows_P)
+        redraw_3K = thinned_cells(pair, k_K, redraw=True).redraw_3K
+        assert redraw_3K is not None
+        return redraw_3K[:, 0]
+
+    stratum_P = strata(counts.benchmark_P)
+    return best_against_best(reach_PR[:, ::2], reach_PR[:, 1::2], decodings, stratum_P, seed, redraw_of=redraw_of)

@@ -18,6 +18,7 @@ from offleash.analyses.sweep.best import BestDecoding, best_against_best
 from offleash.analyses.sweep.report import finding, show_sweep
 from offleash.analyses.sweep.runs import grid, labels, numbers, run_path, stored_settings
 from offleash.analyses.sweep.sweep import Sweep, SweepRequest, sweep
+from offleash.data.tally import tally_of_counts
 from offleash.errors import OffleashError
 from offleash.lab.pretrain import base_of
 from offleash.loading.problem_set import load_problems
@@ -25,6 +26,9 @@ from offleash.progress import Progress, silent
 from offleash.samplers.registry import Model, model_of, split_label
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.scripted import entropy, truncate
+from offleash.stats.change import support_change
+from offleash.stats.redraw import redraw_at
+from offleash.stats.support_classes import reach_PRK
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import QUIET, problems, samples, script
 
@@ -201,6 +205,7 @@ def test_at_80_columns_every_temperature_value_and_interval_can_be_read(named: S
     found = named
     lines = [line.split() for line in shown(found).splitlines()]
     assert max(map(len, shown(found).splitlines())) <= 80
+    assert shown(found).count("unchanged ") == len(found.changes) + 2  # beside every SRR, also of the best decodings
     assert "…" not in shown(found)
     for point in found.points:
         ends = point.pass_k.interval
@@ -300,6 +305,26 @@ def test_where_one_decoding_is_best_everywhere_the_cross_fitted_table_is_the_pla
     assert pytest.approx((before_P & ~after_P).sum()) == cells.S == found.in_sample.S
     assert pytest.approx(40) == cells.P + cells.E + cells.S + cells.O
     assert found.interval["NSCR"].low < cells.value["NSCR"] < found.interval["NSCR"].high
+
+
+def test_the_best_decodings_have_the_table_of_an_unchanged_model_beside_them() -> None:
+    """The same problems under one decoding that is best everywhere: the redraw value is that of the plain pair."""
+    pair = tally_of_counts(16, [[3, 0], [1, 1], [0, 2], [16, 16]] * 5)
+    reach_PR = reach_PRK(pair, np.array([16]))[:, :, 0]
+    worse_P, ways = np.zeros(len(pair)), grid(PLAIN, (0.5, 0.6), (1.0,))
+
+    def redraw_of(rows_P: np.ndarray, before: int, after: int) -> np.ndarray:
+        assert (before, after) == (0, 1)
+        return redraw_at(pair.drawn_PR[rows_P], pair.correct_PR[rows_P], np.array([16]))[:, 0]
+
+    sides = np.stack([reach_PR[:, 0], worse_P], axis=1), np.stack([worse_P, reach_PR[:, 1]], axis=1)
+    found = best_against_best(*sides, ways, np.zeros(len(pair), int), replicates=20, redraw_of=redraw_of)
+    plain = support_change(pair, "before", "after", replicates=20)
+    assert found is not None
+    assert plain.redraw is not None
+    for counts in (found.fitted, found.in_sample):
+        assert counts.redraw is not None
+        assert counts.redraw["SRR"] == pytest.approx(plain.redraw.value["SRR"])
 
 
 def test_the_best_of_many_equal_decodings_is_not_flattered() -> None:
