@@ -195,12 +195,12 @@ def _chosen(coverage_S: Floats, base_S: Ints) -> NDArray[np.intp]:
 
 
 def _best(coverage_S: Floats, base_S: Ints, rate_2: Floats) -> int | None:
-    """Samples by the base in the best split; of two mirror images the one with more by the run with the higher pass@1.
+    """Samples by the base in the best split; None where either run alone does as well as every split.
 
-    Where that is equal too, it makes no difference which run draws all, and of two splits the base draws more.
+    Of two splits that are mirror images, the one with more by the run with the higher pass@1, else by the base.
     """
     chosen = _chosen(coverage_S, base_S)
-    if chosen.size > 1 and abs(rate_2[0] - rate_2[1]) <= TIE_TOLERANCE and chosen[0] == 0:
+    if chosen.size > 1 and chosen[0] == 0:
         return None
     return int(base_S[chosen[0 if rate_2[0] < rate_2[1] - TIE_TOLERANCE else -1]])
 
