@@ -65,7 +65,9 @@ def match(runs: Sequence[Run]) -> Alignment:
     for other in own[1:]:
         common = common.filter(common.is_in(other["problem"].implode()))
     if not common.len():
-        raise _nothing_in_common(runs, notes)
+        # of several runs, name the one that shares nothing with the first, where there is one
+        alone = next((run for run, pairs in zip(runs[1:], own[1:], strict=True) if pairs.is_empty()), None)
+        raise _nothing_in_common(runs if alone is None else [runs[0], alone], notes)
     kept = [frame.filter(pl.col("problem").is_in(common.implode())) for frame in own]
     problems = _fill_missing(first.filter(pl.col("problem").is_in(common.implode())), runs, kept)
     left_out = tuple(run.problems.height - common.len() for run in runs)

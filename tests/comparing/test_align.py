@@ -53,3 +53,5 @@ def test_problems_that_only_one_run_has_are_counted() -> None:
 def test_nothing_in_common_is_an_error() -> None:
     with pytest.raises(OffleashError, match="no problem in common"):
         match([run("base", {"a": "1"}), run("rl", {"b": "2"})])
+    with pytest.raises(OffleashError, match="'base' and 'other' have no problem in common"):
+        match([run("base", {"a": "1"}), run("rl", {"a": "1"}), run("other", {"b": "2"})])
