@@ -13,7 +13,7 @@ from offleash.data.tally import Per, Tally
 from offleash.display import html
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer, hypergeometric_at_least, hypergeometric_at_most
-from offleash.stats.intervals import LEVEL, REPLICATES, Interval, percentile_intervals, wilson
+from offleash.stats.intervals import REPLICATES, Interval, percentile_intervals, wilson
 from offleash.stats.redraw import redraw_by_count
 from offleash.stats.support_classes import (
     IN,
@@ -249,9 +249,9 @@ def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN
     P, E, S, determined = (float(value) for value in sums.estimate_4K[:, position])
     value, interval = {}, {}
     for name in METRICS:
-        estimate_K, replicate_BK = sums.ratio(name, np.array([position]))
-        value[name] = float(estimate_K[0])
-        interval[name] = percentile_intervals(replicate_BK, estimate_K, LEVEL)[0]
+        at = np.array([position])
+        value[name] = float(sums.ratio_of(name, at)[0])
+        interval[name] = sums.intervals(name, at)[0]
     O = float(sums.out_K[position])  # noqa: E741
     undetermined = len(pair) - determined if pair.per is Per.PROBLEM else 0.0
     k, redraw = int(sums.k_K[position]), None
@@ -356,11 +356,11 @@ _NO_CERTIFICATES = (
 
 def _refuse_unusable(pair: Tally, rule: Rule, k: int) -> None:
     """A rule other than `seen` needs every sample of the budget."""
-    if rule is Rule.CERTIFIED:
-        raise OffleashError(_NO_CERTIFICATES)
     if (pair.until_R > 0).any():
         raise OffleashError(
             f"Rule {rule.value!r} needs every sample of the budget, but {pair.runs} stopped at "
             f"success {pair.until_R.max()}. Use rule 'seen', or draw without --until."
         )
+    if rule is Rule.CERTIFIED:
+        raise OffleashError(_NO_CERTIFICATES)
     refuse_short(pair, k)

@@ -12,7 +12,7 @@ from offleash.data.tally import Tally
 from offleash.display import html
 from offleash.stats.binomials import Float, Integer
 from offleash.stats.change import common_budget
-from offleash.stats.intervals import LEVEL, REPLICATES, percentile_intervals, simultaneous_band
+from offleash.stats.intervals import LEVEL, REPLICATES, simultaneous_band
 from offleash.stats.support_classes import BEFORE, CellSums, reach_PRK, thinned_cells
 
 EQUAL = 1e-12  # pass@k of two runs that differ by less are equal but for rounding
@@ -94,7 +94,7 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     k_K = sums.k_K if k_K is None else k_K
     index_K = sums.index_of(k_K)
     estimate_K, replicate_BK = sums.ratio(name, index_K)
-    ends = percentile_intervals(replicate_BK, estimate_K)
+    ends = sums.intervals(name, index_K, plain=(estimate_K, replicate_BK))
     low_K, high_K = (np.array([getattr(end, side) for end in ends]) for side in ("low", "high"))
     band_low_K, band_high_K = np.full(len(k_K), np.nan), np.full(len(k_K), np.nan)
     known_K = ~np.isnan(estimate_K) & ~np.isnan(replicate_BK).any(axis=0)
@@ -199,8 +199,7 @@ def crossing(sums: CellSums, pair: Tally | None = None) -> Crossing:
         >>> round(crossing(sums).k, 2)
         2.39
     """
-    difference_K, difference_BK = sums.ratio("difference")
-    intervals = percentile_intervals(difference_BK, difference_K)
+    difference_K, intervals = sums.ratio_of("difference"), sums.intervals("difference")
     k_K, ahead_K = sums.k_K, -difference_K
     low_K, high_K = (-np.array([getattr(interval, end) for interval in intervals]) for end in ("high", "low"))
     most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < EQUAL, 0.0, ahead_K))

@@ -141,7 +141,9 @@ def gamma_shape(problems: int) -> float:
     return 1.0 if problems >= _LARGE_STRATUM else max(1 - 2 / problems, MIN_SHAPE)
 
 
-def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0) -> Float:
+def pseudo_weights(
+    pseudo: int, problems: int, replicates: int = REPLICATES, seed: int = 0, stream: int | None = None
+) -> Float:
     """Gamma(1/2) weights of pseudo-problems, one per cell of the table; without them an observed zero has no width.
 
     Args:
@@ -149,6 +151,7 @@ def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, see
         problems: problems beside them; part of the seed, so that other problems get other weights.
         replicates: bootstrap replicates.
         seed: of the weights; the same seed pairs statistics of the same problems.
+        stream: another number gives other weights of the same seed.
 
     Returns:
         The weights, B x X.
@@ -157,7 +160,8 @@ def pseudo_weights(pseudo: int, problems: int, replicates: int = REPLICATES, see
         >>> pseudo_weights(4, 100, replicates=2).shape
         (2, 4)
     """
-    return np.random.default_rng([seed, problems, pseudo]).standard_gamma(0.5, (replicates, pseudo))
+    state = [seed, problems, pseudo] if stream is None else [seed, problems, pseudo, stream]
+    return np.random.default_rng(state).standard_gamma(0.5, (replicates, pseudo))
 
 
 def percentile_intervals(replicate_BQ: Float, estimate_Q: Float, level: float = LEVEL) -> list[Interval]:

@@ -4,7 +4,7 @@ First the rules, then what each problem adds to the cells, their sums in every b
 metrics of arXiv:2507.14843 as ratios of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from offleash.data.tally import Per, Tally
 from offleash.errors import OffleashError
 from offleash.stats.binomials import Float, Integer
-from offleash.stats.intervals import REPLICATES, problem_sums, pseudo_weights, strata
+from offleash.stats.intervals import (
+    LEVEL,
+    REPLICATES,
+    Interval,
+    percentile_intervals,
+    problem_sums,
+    pseudo_weights,
+    strata,
+)
 from offleash.stats.pass_at_k import log_miss_stopped
 from offleash.stats.redraw import redraw_at, redraw_of_rates
 
@@ -230,6 +238,17 @@ RATIOS: dict[str, Callable[[Float, Float, Float, Float], tuple[Float, Float]]] =
     "difference": lambda P, E, S, total: (E - S, total),
 }
 
+# The cells that a ratio depends on, by their places in P, E, S, O; pass@k of one run on what it reaches and what not.
+_GROUPS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "SRR": ((0,), (2,)),
+    "NDR": ((0,), (1,)),
+    "SDS": ((0,), (1,), (2,)),
+    "NSCR": ((0,), (1,), (2,)),
+    "before": ((0, 2), (1, 3)),
+    "after": ((0, 1), (2, 3)),
+    "difference": ((1,), (2,)),
+}
+
 # Of the pseudo-problems in P, E, S, O, pass@k of one run has use for two, reached and not: all four would weigh twice
 # as much and pull an interval near 0 or 1 away from the truth.
 _REACHED_OR_NOT = np.array([1.0, 0, 0, 1])
@@ -265,7 +284,8 @@ class Cells:
         replicate_4BK = (P_BK, E_BK, S_BK, np.broadcast_to(determined_BK, P_BK.shape))  # views: nothing is copied
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
         estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
-        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.problem_sets_complete, self.redraw_3K)
+        complete, extra_B4 = self.problem_sets_complete, pseudo_weights(4, problems, replicates, seed, stream=1)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, complete, self.redraw_3K, extra_B4)
 
 
 @dataclass(frozen=True)
@@ -285,6 +305,7 @@ class CellSums:
     pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
     problem_sets_complete: bool
     redraw_3K: Float | None = None  # expected P, E and S of two draws of one model
+    extra_B4: Float | None = None  # further weight of the pseudo-problems of empty cells; None: intervals stay plain
 
     def ratio(self, name: str, at: Integer | slice = slice(None), paired: bool = False) -> tuple[Float, Float]:
         """A ratio of the cells (a key of RATIOS) at some of the budgets: estimate_K and replicate_BK.
@@ -297,6 +318,62 @@ class CellSums:
         P_BK, E_BK, S_BK = (self.replicate_4BK[cell][:, at] + pseudo_4B1[cell] for cell in range(3))
         total_BK = self.replicate_4BK[3][:, at] + pseudo_4B1.sum(axis=0)
         return ratio(name, P, E, S, total), ratio(name, P_BK, E_BK, S_BK, total_BK)
+
+    def intervals(
+        self,
+        name: str,
+        at: Integer | slice = slice(None),
+        level: float = LEVEL,
+        plain: tuple[Float, Float] | None = None,
+    ) -> list[Interval]:
+        """Intervals of a ratio at some of the budgets: percentiles, and wider where a cell has fewer than two problems.
+
+        With Gamma(1/2) pseudo-problems the interval of a share is that of Jeffreys, which covers as little as .88 where
+        about none or one problem is expected in a cell. As Brown, Cai and DasGupta (2001) modify it: of no problem the
+        cell may hold as many as Clopper-Pearson allows (Gamma(1) weight), and of one problem it may hold none.
+        `plain`: `ratio` of the same name and budgets, where the caller has it.
+        """
+        estimate_K, replicate_BK = self.ratio(name, at) if plain is None else plain
+        percentiles = percentile_intervals(replicate_BK, estimate_K, level)
+        low_K, high_K = (np.array([getattr(ends, side) for ends in percentiles]) for side in ("low", "high"))
+        for where, variant_BQ in self._with_few(name, at):
+            wider = percentile_intervals(variant_BQ, estimate_K[where], level)
+            low_K[where] = np.fmin(low_K[where], [ends.low for ends in wider])
+            high_K[where] = np.fmax(high_K[where], [ends.high for ends in wider])
+        return [Interval(float(low), float(high)) for low, high in zip(low_K, high_K, strict=True)]
+
+    def _with_few(self, name: str, at: Integer | slice) -> Iterator[tuple[Integer, Float]]:
+        """Replicates of a ratio in which a cell with few problems holds more, or none; and at which of the budgets.
+
+        Between 0 and 2 problems, as thinning has them, the change fades out: nothing jumps.
+        """
+        if self.extra_B4 is None:
+            return
+        P, E, S, total = self.estimate_4K[:, at]
+        number_4K = np.stack([P, E, S, total - P - E - S])
+        for group in _GROUPS[name]:
+            held_K = number_4K[list(group)].sum(axis=0)
+            # a net change has the other side's pseudo-problem in it: its interval holds 0 beside one problem as it is
+            net = name in ("NSCR", "difference")
+            where = np.flatnonzero((held_K < 2) & ~np.isnan(self.ratio_of(name, at)))
+            if not where.size:
+                continue
+            for most in (True,) if net else (True, False):
+                P_BQ, E_BQ, S_BQ, total_BQ = (cell_BK[:, at][:, where] for cell_BK in self.replicate_4BK)
+                cell_4BQ = np.stack([P_BQ, E_BQ, S_BQ, total_BQ - P_BQ - E_BQ - S_BQ])
+                used_4 = _REACHED_OR_NOT if name in ("before", "after") else np.ones(4)
+                cell_4BQ += (self.pseudo_B4 * used_4).T[:, :, None]
+                if most:
+                    first = 3 if 3 in group else group[0]  # the pseudo-problem of pass@k that is not reached is in O
+                    cell_4BQ[first] += (1 - held_K[where] / 2) * self.extra_B4[:, first, None]
+                else:
+                    cell_4BQ[list(group)] *= np.clip(held_K[where] - 1, 0, 1)
+                yield where, ratio(name, *cell_4BQ[:3], cell_4BQ.sum(axis=0))
+
+    def ratio_of(self, name: str, at: Integer | slice = slice(None)) -> Float:
+        """The estimate of a ratio at some of the budgets, without its replicates."""
+        P, E, S, total = self.estimate_4K[:, at]
+        return ratio(name, P, E, S, total)
 
     def redraw(self, name: str) -> Float | None:
         """A ratio of the cells that two draws of one model would show, at every budget; None where not computed."""

@@ -6,6 +6,7 @@ reference and a high end between .933 and .991; with the default of 10,000 betwe
 """
 
 import math
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from tests.reference.resampling import (
     allowed,
     corners,
     least_inside,
-    levels,
     quantile_range,
     weights,
 )
@@ -41,19 +41,38 @@ class Replicates:
         self.problems = problems
         self.weight_BP = weights([problem.benchmark for problem in problems], rng)
         self.corner_B4 = corners(4, rng)  # a pseudo-problem each of P, E, S and O
+        self.more_B4 = corners(4, rng)  # what an empty cell may hold beside its pseudo-problem
 
     def total(self, value_P: np.ndarray) -> np.ndarray:
         """Weighted sum over problems."""
         return np.asarray(self.weight_BP @ value_P)
 
+    def cells(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """P, E, S and O at k in every replicate, with their pseudo-problems, and as estimated."""
+        a, b = self.chances(k)
+        cells = (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b))
+        resampled = [self.total(cell) + self.corner_B4[:, place] for place, cell in enumerate(cells)]
+        return np.array(resampled), np.array([cell.sum() for cell in cells])
+
     def rates(self, k: int) -> dict[str, np.ndarray]:
         """SRR, NDR, SDS and NSCR at k."""
-        a, b = self.chances(k)
-        P, E, S = (
-            self.total(cell) + self.corner_B4[:, place] for place, cell in enumerate((a * b, (1 - a) * b, a * (1 - b)))
-        )
-        both = P**2 + 2 * P * E + E * S
-        return {"SRR": P / (P + S), "NDR": E / (P + E), "SDS": 2 * P * E / both, "NSCR": (E - S) / (P + E + S)}
+        cell_4B, _ = self.cells(k)
+        return {name: rate(name, cell_4B) for name in RATES}
+
+    def ends(self, name: str, k: int, estimate: float, drawn: int) -> Ends:
+        """Where the ends of the interval of a rate, or of the difference of pass@k, may be."""
+        cell_4B, held_4 = self.cells(k)
+        groups = [(place,) for place in range(4) if "PESO"[place] in CELLS_OF[name]]
+        variants = [cell_4B, *few(cell_4B, held_4, groups, self.more_B4.T, name not in ("NSCR", "difference"))]
+        return widest([allowed(rate(name, variant), estimate, drawn) for variant in variants])
+
+    def pass_ends(self, value_P: np.ndarray, drawn: int) -> Ends:
+        """The same of pass@k of one run, with a pseudo-problem that is reached and one that is not."""
+        pseudo_2B, more_2B = self.corner_B4.T[:2], self.more_B4.T[:2]
+        total_2B = np.array([self.total(value_P), self.total(1 - value_P)]) + pseudo_2B
+        held_2 = np.array([value_P.sum(), (1 - value_P).sum()])
+        variants = [total_2B, *few(total_2B, held_2, [(0,), (1,)], more_2B, True)]
+        return widest([allowed(v[0] / v.sum(axis=0), float(value_P.mean()), drawn) for v in variants])
 
     def chances(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """a_k and b_k of every problem."""
@@ -71,10 +90,42 @@ class Replicates:
         before_BK = (self.total(reached_PK[0]) + (P + S)[:, None]) / whole_B1
         return before_BK, (self.total(reached_PK[1]) + (P + E)[:, None]) / whole_B1
 
-    def pass_of_run(self, value_P: np.ndarray) -> np.ndarray:
-        """pass@k of one run, with a pseudo-problem that is reached and one that is not."""
-        reached, not_reached = self.corner_B4[:, 0], self.corner_B4[:, 1]
-        return np.asarray((self.total(value_P) + reached) / (len(self.problems) + reached + not_reached))
+
+CELLS_OF = {"SRR": "PS", "NDR": "PE", "SDS": "PES", "NSCR": "PES", "difference": "ES"}
+"""The cells that a rate depends on."""
+
+
+def rate(name: str, cell_4B: np.ndarray) -> np.ndarray:
+    """A rate of P, E, S and O."""
+    P, E, S, _ = cell_4B
+    if name == "SDS":
+        return np.asarray(2 * P * E / (P**2 + 2 * P * E + E * S))
+    above, below = {
+        "SRR": (P, P + S),
+        "NDR": (E, P + E),
+        "NSCR": (E - S, P + E + S),
+        "difference": (E - S, cell_4B.sum(axis=0)),
+    }[name]
+    return np.asarray(above / below)
+
+
+def few(
+    cell_CB: np.ndarray, held_C: np.ndarray, groups: list[tuple[int]], more_CB: np.ndarray, none: bool
+) -> Iterator[np.ndarray]:
+    """A cell with c < 2 problems may hold more, by 1 - c/2 of another Gamma(1/2), or none: c - 1 of it, at least 0."""
+    for (place,) in groups:
+        c = held_C[place]
+        if c < 2:
+            more, less = cell_CB.copy(), cell_CB.copy()
+            more[place] += (1 - c / 2) * more_CB[place]
+            less[place] *= max(c - 1, 0)
+            yield from (more, less) if none else (more,)
+
+
+def widest(every: list[Ends]) -> Ends:
+    """The lowest of the low ends and the highest of the high ones."""
+    low, high = zip(*every, strict=True)
+    return (min(a for a, _ in low), min(b for _, b in low)), (max(a for a, _ in high), max(b for _, b in high))
 
 
 @cache
@@ -83,9 +134,9 @@ def replicates(seed: int) -> Replicates:
     return Replicates(study(seed).problems, seed)
 
 
-def rate_ends(name: str, value_B: np.ndarray, table: estimates.Table, drawn: int) -> Ends:
+def rate_ends(name: str, resampled: Replicates, table: estimates.Table, k: int, drawn: int) -> Ends:
     """Ends of a rate: E = 0 puts the low ends of NDR and SDS at 0, S = 0 the high end of SRR at 1."""
-    low, high = allowed(value_B, getattr(table, name), drawn)
+    low, high = resampled.ends(name, k, getattr(table, name), drawn)
     if name in ("NDR", "SDS") and table.E == 0:
         low = (0.0, 0.0)
     if name == "SRR" and table.S == 0:
@@ -105,20 +156,20 @@ def enough(seed: int) -> Study:
 def test_intervals_of_the_table_and_its_curves_agree(seed: int) -> None:
     case, check, resampled = enough(seed), Disagreements(document(seed)), replicates(seed)
     for k in estimates.budgets(case.k):
-        table, rates = estimates.table(estimates.chances(case.problems, k)), resampled.rates(k)
+        table = estimates.table(estimates.chances(case.problems, k))
         for name in RATES:
             if getattr(table, name) is not None:
-                ends = rate_ends(name, rates[name], table, REPLICATES)
+                ends = rate_ends(name, resampled, table, k, REPLICATES)
                 check.within(f"curves.{name}.interval.{k}", ends)
                 if k == case.k:
                     check.within(f"support.interval.{name}", ends)
     for number, (name, part) in enumerate(case.benchmarks.items()):
         if len(part) >= FEWEST:
-            table, rates = estimates.table(estimates.chances(part, case.k)), _part(part, seed, number).rates(case.k)
-            for rate in RATES:
-                if getattr(table, rate) is not None:
-                    ends = rate_ends(rate, rates[rate], table, REPLICATES)
-                    check.within(f"benchmarks.{name}.interval.{rate}", ends)
+            table, own = estimates.table(estimates.chances(part, case.k)), _part(part, seed, number)
+            for metric in RATES:
+                if getattr(table, metric) is not None:
+                    ends = rate_ends(metric, own, table, case.k, REPLICATES)
+                    check.within(f"benchmarks.{name}.interval.{metric}", ends)
     assert check.lines == []
 
 
@@ -136,10 +187,9 @@ def test_intervals_and_bands_of_pass_at_k_agree(seed: int) -> None:
     for k in budgets:
         a, b = resampled.chances(k)
         for run, value in (("before", a), ("after", b)):
-            ends = allowed(resampled.pass_of_run(value), float(value.mean()), REPLICATES)
-            check.within(f"pass_at_k.{run}_interval.{k}", ends)
+            check.within(f"pass_at_k.{run}_interval.{k}", resampled.pass_ends(value, REPLICATES))
         difference_B = after_BK[:, k - 1] - before_BK[:, k - 1]
-        ends = allowed(difference_B, float(b.mean() - a.mean()), REPLICATES)
+        ends = resampled.ends("difference", k, float(b.mean() - a.mean()), REPLICATES)
         check.within(f"pass_at_k.difference_interval.{k}", ends)
         low, high = check.theirs(f"pass_at_k.difference_band.{k}")
         inside &= (difference_B >= low - 1e-12) & (difference_B <= high + 1e-12)
@@ -174,13 +224,13 @@ def test_intervals_of_crossing_equivalent_budget_and_retest_agree(seed: int) -> 
             if not low * (1 - GRID) - 1e-9 <= end <= high * (1 + GRID) + 1e-9:
                 check.lines.append(f"equivalent_budget end {place}: {end}, reference {low} to {high}")
     if check.theirs("crossing.interval"):
-        widest, tightest = (crossing_ends(before_BK - after_BK, sign) for sign in (1, -1))
+        loosest, tightest = (crossing_ends(resampled, case.k, sign) for sign in (1, -1))
         ends = end_of(check, "crossing", 0), end_of(check, "crossing", 1)
         # a grid of budgets moves an end to a neighbour on it
-        if not widest[0] * 0.97 - 1 <= ends[0] <= tightest[0] * 1.03 + 1:
-            check.lines.append(f"crossing low end: {ends[0]}, reference {widest[0]} to {tightest[0]}")
-        if not tightest[1] * 0.97 - 1 <= ends[1] <= widest[1] * 1.03 + 1:
-            check.lines.append(f"crossing high end: {ends[1]}, reference {tightest[1]} to {widest[1]}")
+        if not loosest[0] * 0.97 - 1 <= ends[0] <= tightest[0] * 1.03 + 1:
+            check.lines.append(f"crossing low end: {ends[0]}, reference {loosest[0]} to {tightest[0]}")
+        if not tightest[1] * 0.97 - 1 <= ends[1] <= loosest[1] * 1.03 + 1:
+            check.lines.append(f"crossing high end: {ends[1]}, reference {tightest[1]} to {loosest[1]}")
     check_retest(case, check, resampled)
     assert check.lines == []
 
@@ -206,16 +256,19 @@ def equivalent_budgets(curve_BK: np.ndarray, goal_B: np.ndarray) -> np.ndarray:
     return np.where(reached_B == curve_BK.shape[1], math.inf, budget_B)
 
 
-def crossing_ends(lead_BK: np.ndarray, sign: int) -> tuple[float, float]:
+def crossing_ends(resampled: Replicates, most: int, sign: int) -> tuple[float, float]:
     """The last budget whose interval is below 0 and the first from which all are above, with intervals made wider
     (sign 1) or tighter (-1) by Monte Carlo error."""
-    lowest, highest = levels(0.025, REPLICATES)
-    level = lowest if sign > 0 else highest
-    low_K, high_K = np.quantile(lead_BK, (level, 1 - level), axis=0)
+    wide = 0 if sign > 0 else 1
+    low_K, high_K = np.empty(most), np.empty(most)
+    for k in range(1, most + 1):
+        a, b = resampled.chances(k)
+        low, high = resampled.ends("difference", k, float(b.mean() - a.mean()), REPLICATES)
+        low_K[k - 1], high_K[k - 1] = -high[1 - wide], -low[wide]  # of the lead of the run before
     behind = np.nonzero(high_K < 0)[0]
     not_ahead = np.nonzero(low_K <= 0)[0]
     first = int(not_ahead[-1]) + 2 if len(not_ahead) else 1
-    return float(behind[-1] + 1) if len(behind) else 0.0, float(first) if first <= lead_BK.shape[1] else math.inf
+    return float(behind[-1] + 1) if len(behind) else 0.0, float(first) if first <= most else math.inf
 
 
 def check_retest(case: Study, check: Disagreements, resampled: Replicates) -> None:
@@ -242,7 +295,7 @@ def check_retest(case: Study, check: Disagreements, resampled: Replicates) -> No
 def test_intervals_agree_at_the_default_number_of_replicates(tmp_path: Path) -> None:
     case = study(8)
     check = Disagreements(ol.compare(*case.write(tmp_path)).to_dict())
-    table, rates = estimates.table(estimates.chances(case.problems, case.k)), replicates(8).rates(case.k)
+    table = estimates.table(estimates.chances(case.problems, case.k))
     for name in RATES:
-        check.within(f"support.interval.{name}", rate_ends(name, rates[name], table, 10_000))
+        check.within(f"support.interval.{name}", rate_ends(name, replicates(8), table, case.k, 10_000))
     assert check.lines == []
