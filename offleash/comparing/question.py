@@ -42,7 +42,7 @@ class Question:
     guess: float | None = None  # chance that a blind guess is accepted, for every problem; None: as the problems say
     allow: frozenset[str] = frozenset()  # what may differ between the runs: see comparing/align.py
     replicates: int = REPLICATES  # of the bootstrap over problems
-    seed: int = 0  # of the bootstrap; with rules other than `seen`, of the samples taken from bare counts
+    seed: int = 0  # of the bootstrap
     runs_are: RunsAre | None = None  # what several runs after the first are; None: guessed from their names
     split_by: str | None = None  # the column whose values are the names of the runs, where one file holds them all
 

@@ -1,18 +1,25 @@
-"""The finding of a comparison in words, the warnings on it, and the phrases that captions and tables share."""
+"""Every sentence that claims something about a comparison, but for the headline (comparing/headline.py).
+
+Terminal, page, Markdown, JSON and captions take their claims from here, so that each is written once. tests/comparing/
+test_claims.py lists all of them, each with a known world in which it is true. What only describes (axis titles, how to
+read a figure, why a number is missing) is beside what it describes.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from offleash.comparing.captions import names
 from offleash.comparing.checkpoints import SeveralRuns
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES, GREEDY, Evidence, samples_text
 from offleash.comparing.headline import headline
 from offleash.comparing.question import RunsAre
 from offleash.data.tally import Per
-from offleash.render.numbers import counted
+from offleash.render.numbers import counted, share
 from offleash.stats.change import SupportChange
-from offleash.stats.intervals import Interval
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval
+from offleash.stats.portfolio import Portfolio
 from offleash.stats.support_classes import Rule
 
 
@@ -63,6 +70,81 @@ def absence(comparison: Comparison) -> str:
     return f"{text}; a single gain would be detected with 80% power at a rate of {power.detectable_rate:.2g} or more."
 
 
+def bounds_text(evidence: Evidence) -> str:
+    """On how many lost and gained problems, at least, the rate changed; empty where there is no bound."""
+    if evidence.losses_at_least is None:
+        return ""
+    if not evidence.losses_at_least and not evidence.gains_at_least:
+        return "On none of them is the change of the rate significant (joint 95% confidence)."
+    return (
+        f"The rate fell on at least {evidence.losses_at_least} of the lost and rose on at least "
+        f"{evidence.gains_at_least} of the gained problems (joint 95% confidence)."
+    )
+
+
+def bound_text(cell: str, least: int) -> str:
+    """The same of one class, below its count."""
+    changed = "fell" if cell == "S" else "rose"
+    on = f"the rate {changed} on at least {least:,}" if least else f"no rate {changed} significantly"
+    return f"{on} (E and S jointly 95%)"
+
+
+def crossing_text(comparison: Comparison) -> str:
+    """Where the run before overtakes, or why no crossing is drawn."""
+    cross, (before, _) = comparison.crossing, names(comparison)
+    if cross.k is None:
+        return f"No crossing is drawn: {(cross.reason or '').replace('before', before)}."
+    ends = ", ".join(cross.ends())
+    if not cross.resolved:
+        return (
+            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but the 95% interval [{ends}] extends "
+            "beyond the budgets drawn."
+        )
+    return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."
+
+
+def redraw_text(comparison: Comparison) -> str:
+    """SRR of two draws of the run before, beside that of this pair at the same k; empty where it cannot be known."""
+    retest, (before, _) = comparison.evidence.retest, names(comparison)
+    if retest is None or not np.isfinite(retest.redraw_SRR):
+        return ""
+    return (
+        f"Two draws of {before} itself would show SRR {share(retest.redraw_SRR)} at k = {retest.k:,} by chance alone; "
+        f"this pair has {share(retest.observed_SRR)}."
+    )
+
+
+NOTHING_LISTED = "No single loss or gain is significant (FDR 5%)."
+
+
+def changed_rates_text(changed: str, number: int, before: str, after: str) -> str:
+    """The title of a list of problems whose rate `changed`: fell or rose."""
+    return f"The rate {changed} significantly from {before} to {after} on {counted(number, 'problem')} (FDR 5%)."
+
+
+def class_list_text(
+    comparison: Comparison, name: str, number: int, significant: int | None, before: str, after: str
+) -> str:
+    """The title of a list of problems that were lost or gained; classes are by all samples of each run.
+
+    Args:
+        comparison: where the list comes from.
+        name: lost or gained.
+        number: how many problems are on it.
+        significant: how many of them are significant; None where they were not tested.
+        before: the name of the run before, as it is printed.
+        after: the name of the run after.
+    """
+    tally, change = comparison.counted.tally, comparison.change
+    whole_budget = bool(((tally.drawn_PR == change.k) | tally.stopped_PR).all())
+    within = f"within {change.k:,} samples" if whole_budget else "in all of its samples"
+    reached, missed = (before, after) if name == "lost" else (after, before)
+    them = "it" if number == 1 else "them"
+    tested = "" if significant is None else f"; {significant:,} significant (FDR 5%)"
+    some = counted(number, "problem")
+    return f"{some} {name}: {reached} reaches {them} {within} (rule {change.rule}) and {missed} does not{tested}."
+
+
 LISTED = 8  # problems of a list that a line of the terminal names
 
 
@@ -96,9 +178,10 @@ def evidence_lines(comparison: Comparison) -> list[str]:
 def _listed(evidence: Evidence, cell: str, number: int) -> str:
     """On how many of the lost, or gained, problems the rate changed significantly: a claim about rates."""
     changed, what, total = ("fell", "lost", evidence.S) if cell == "S" else ("rose", "gained", evidence.E)
-    of = f"of the {total:,} {what} problems" if total is not None else f"{what} problems"
+    on = f"{number:,} of the {total:,} {what} problems" if total is not None else f"{number:,} {what} problems"
+    on = f"the {what} problem" if total == 1 else on
     note = "; sharpening alone can do this" if cell == "E" else ""
-    return f"The rate {changed} significantly on {number:,} {of} (FDR 5%{note})"
+    return f"The rate {changed} significantly on {on} (FDR 5%{note})"
 
 
 def listed_from_text(evidence: Evidence) -> str:
@@ -248,6 +331,33 @@ def portfolio_sentence(comparison: Comparison) -> str | None:
         f"No split of {split.k} samples between the two runs is significantly better than the better run alone: gain "
         f"{split.gain:.3f} {ends}."
     )
+
+
+def split_gain_text(split: Portfolio) -> str:
+    """What the best split gains, for the caption of its figure."""
+    if not np.isfinite(split.gain_low):
+        size = counted(split.problems, "problem")
+        return f"With {size} the gain of a split has no interval (it needs {MIN_EFFECTIVE_PROBLEMS})"
+    none = "; no split is significantly better" if split.gain_low == 0 else ""
+    return (
+        f"The best split gains {_split_gain(split)} over the better run alone: chosen on one half of the problems and "
+        f"evaluated on the other (95% interval over problems, for all splits at once){none}"
+    )
+
+
+def best_split_text(split: Portfolio, before: str, flat: bool, mix_reaches_more: bool) -> str:
+    """Which split is best on these problems, and what it gains."""
+    if flat:
+        return "every split reaches the same share"
+    best = f"best with {split.best:,} of {split.k:,} from {before}" if mix_reaches_more else "no mix reaches more"
+    if np.isfinite(split.gain_low):
+        return f"{best}, gain {_split_gain(split)}"
+    size = counted(split.problems, "problem")
+    return f"{best}; {size} cannot show whether that is chance" if mix_reaches_more else best
+
+
+def _split_gain(split: Portfolio) -> str:
+    return f"{split.gain:.3f} [{split.gain_low:.3f}, {split.gain_high:.3f}]"
 
 
 def _other_counts(comparison: Comparison) -> str:

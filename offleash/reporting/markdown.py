@@ -16,6 +16,7 @@ from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import headline
 from offleash.comparing.sentences import (
+    NOTHING_LISTED,
     absence,
     details,
     listed_from_text,
@@ -206,7 +207,7 @@ def _significant(comparison: Comparison) -> str:
     if evidence.losses_at_least is None:
         why = evidence.bound_reason or evidence.null_reason or "it is not defined for this rule"
         return f"No list of significant losses and gains: {why}."
-    return f"No single loss or gain is significant (FDR 5%). {more}".strip()
+    return f"{NOTHING_LISTED} {more}".strip()
 
 
 def _success_counts(comparison: Comparison, row: int) -> str:

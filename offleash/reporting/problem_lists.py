@@ -18,6 +18,7 @@ from rich.text import Text
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.per_problem import FELL, ROSE, detail, problem_table
+from offleash.comparing.sentences import changed_rates_text, class_list_text
 from offleash.errors import OffleashError
 from offleash.problems.problem import line
 from offleash.problems.read import own_prompt
@@ -78,12 +79,7 @@ def show_list(console: Console, problems: ProblemList) -> None:
     console.print(Text(list_title(problems)))
     if problems.rows.height:
         console.print(_table(problems))
-    comparison = problems.comparison
-    tally, k = comparison.counted.tally, comparison.change.k
-    if problems.by_class and not ((tally.drawn_PR == k) | tally.stopped_PR).all():
-        first = "the first" if tally.ordered_R.all() else "a random choice of"
-        console.print(Text(f"Counts are of all samples; classes and p-values use {first} {k:,}.", style="dim"))
-    reason = detail(comparison).reasons.get("p_class" if problems.by_class else "p")
+    reason = detail(problems.comparison).reasons.get("p_class" if problems.by_class else "p")
     if reason:
         console.print(Text(f"No p-values: {reason}.", style="dim"))
     for note in problems.notes:
@@ -94,16 +90,12 @@ def show_list(console: Console, problems: ProblemList) -> None:
 
 def list_title(problems: ProblemList) -> str:
     """What is listed, in a sentence."""
-    change, rows = problems.comparison.change, problems.rows
-    before, after, k = clean(change.before), clean(change.after), f"within {change.k:,} samples (rule {change.rule})"
-    many = counted(rows.height, "problem")
+    rows, names = problems.rows, (clean(problems.comparison.change.before), clean(problems.comparison.change.after))
     if not problems.by_class:
-        return f"The rate {problems.name} significantly from {before} to {after} on {many} (FDR 5%)."
-    reached, missed = (before, after) if problems.name == "lost" else (after, before)
+        return changed_rates_text(problems.name, rows.height, *names)
     significant = int((rows["q_class"].fill_null(1.0) <= FDR * TIE_FACTOR).sum())
-    tested = "" if rows["p_class"].null_count() else f"; {significant:,} significant (FDR 5%)"
-    them = "it" if rows.height == 1 else "them"
-    return f"{many} {problems.name}: {reached} reaches {them} {k} and {missed} does not{tested}."
+    tested = None if rows["p_class"].null_count() else significant
+    return class_list_text(problems.comparison, problems.name, rows.height, tested, *names)
 
 
 def _table(problems: ProblemList) -> Table:

@@ -111,3 +111,7 @@ def test_no_gain_is_beside_what_could_have_been_gained(tmp_path: Path) -> None:
     assert "reaches 97 of 100 problems, so at most 3 could be gained" in text.replace("`", "")
     power = result.to_dict()["chance"]["gain_power"]
     assert (power["candidates"], power["gained"]) == (3, 0)
+
+
+def test_the_rate_that_may_be_missed_is_that_of_the_k_in_force(pair: tuple[str, str]) -> None:
+    assert ol.compare(*pair, replicates=100, at=8).to_dict()["epsilon"] == pytest.approx(-np.log(0.05) / 8)

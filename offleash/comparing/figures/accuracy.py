@@ -112,7 +112,7 @@ def _caption_and_alt(subject: FigureInput, histograms: dict[str, Float]) -> tupl
         f"Number of problems by the share of their samples that are correct, for {before} (light) and {after} (solid). "
         "The first and last bars are problems solved in none and in all samples; between them are ten equal bins"
     )
-    meaning = "If training only sharpens, problems move from the middle to both ends"
+    meaning = "Where training raised high rates and lowered low ones, problems moved from the middle to both ends"
     mislead = "None means none of the samples drawn: a success rate well below 1/n looks like 0"
     problems = counted(len(detail.tally), "problem")
     ends = "; ".join(

@@ -11,6 +11,7 @@ from offleash.comparing.captions import basis, names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import GREEDY, samples_text
 from offleash.comparing.figures.figure_input import FigureInput
+from offleash.comparing.sentences import bounds_text
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASSES,
@@ -169,14 +170,7 @@ def _caption_and_alt(comparison: Comparison, rows: dict[str, list[Row]]) -> tupl
         "Diamonds: the number expected when an unchanged model is resampled, which is the sum over all problems with "
         "that many successes in total of the chance that they all fall in this run"
     )
-    bound = ""
-    if evidence.losses_at_least is not None:
-        bound = (
-            f" The rate fell on at least {evidence.losses_at_least} of the lost and rose on at least "
-            f"{evidence.gains_at_least} of the gained problems (joint 95% confidence)."
-            if evidence.losses_at_least or evidence.gains_at_least
-            else " On none of them is the change of the rate significant (joint 95% confidence)."
-        )
+    bound = f" {text}" if (text := bounds_text(evidence)) else ""
     mislead = "A bar above its diamond does not say which of its problems changed."
     caption = f"{read}. {significant}. {chance}.{bound} {mislead} {basis(comparison)}"
     parts = []

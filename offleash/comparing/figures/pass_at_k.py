@@ -11,6 +11,7 @@ import altair as alt
 from offleash.comparing.captions import basis, names, unit
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput, by_run, run_names, run_shape, run_traces
+from offleash.comparing.sentences import crossing_text
 from offleash.data.tally import Per
 from offleash.render.figure import (
     Chart,
@@ -115,24 +116,9 @@ def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
         "The bands may overlap even where the difference is significant, because both runs share the same problems; "
         f"nothing is known beyond k = {most:,}."
     )
-    caption = f"{what}. {how}. {bands}. {_crossing_text(comparison)} {mislead} {basis(comparison)}"
+    caption = f"{what}. {how}. {bands}. {crossing_text(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
         for i, k in ((0, 1), (-1, most))
     )
-    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {_crossing_text(comparison)}"
-
-
-def _crossing_text(comparison: Comparison) -> str:
-    """The crossing in a sentence, or why none is drawn."""
-    cross, (before, _) = comparison.crossing, names(comparison)
-    if cross.k is None:
-        reason = (cross.reason or "the curves do not cross").replace("before", before)
-        return f"No crossing is drawn: {reason}."
-    ends = ", ".join(cross.ends())
-    if not cross.resolved:
-        return (
-            f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but the 95% interval [{ends}] extends "
-            "beyond the budgets drawn."
-        )
-    return f"Beyond k = {cross.k:.3g} (95% interval [{ends}], shaded) {before} is ahead."
+    return caption, f"Two curves of {name} over k from 1 to {most:,}: {ends}. {crossing_text(comparison)}"

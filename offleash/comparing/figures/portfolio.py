@@ -11,6 +11,7 @@ import numpy as np
 from offleash.comparing.captions import names
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
+from offleash.comparing.sentences import best_split_text, split_gain_text
 from offleash.render.figure import (
     Figure,
     FigureFormat,
@@ -23,7 +24,6 @@ from offleash.render.figure import (
     with_size,
 )
 from offleash.render.numbers import counted, share, short_name
-from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS
 from offleash.stats.portfolio import TIE_TOLERANCE, Portfolio
 
 Align = Literal["left", "center", "right"]
@@ -126,29 +126,14 @@ def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str
         f"Share of problems reached by {split.k:,} samples when some come from {before} (x axis) and the rest from "
         f"{after}: at the left end all from {after}, at the right end all from {before}"
     )
-    best = (
-        f"best with {split.best:,} of {split.k:,} from {before}" if _mix_reaches_more(split) else "no mix reaches more"
-    )
+    flat, gain_text = _flat(split), split_gain_text(split)
+    best = best_split_text(split, before, flat, _mix_reaches_more(split))
     mislead = (
         ". The top of the curve is optimistic, because the split was chosen on the same problems; the y axis does not "
         "start at 0"
     )
-    if _flat(split):
-        gain_text, best = "All splits reach the same share, so none is best", "every split reaches the same share"
-        mislead = ""
-    elif not np.isfinite(split.gain_low):
-        size = counted(split.problems, "problem")
-        gain_text = f"With {size} the gain of a split has no interval (it needs {MIN_EFFECTIVE_PROBLEMS})"
-        best = f"{best}; {size} cannot show whether that is chance" if _mix_reaches_more(split) else best
-    else:
-        gain = f"{split.gain:.3f} [{split.gain_low:.3f}, {split.gain_high:.3f}]"
-        gain_text = (
-            f"The best split gains {gain} over the better run alone: chosen on one half of the problems and evaluated "
-            "on the other (95% interval over problems, for all splits at once)"
-        )
-        if split.gain_low == 0:
-            gain_text += "; no split is significantly better"
-        best += f", gain {gain}"
+    if flat:
+        gain_text, mislead = "All splits reach the same share, so none is best", ""
     left = f" Left out: {counted(split.left_out, 'problem')} with fewer samples." if split.left_out else ""
     size = counted(split.problems, "problem")
     caption = f"{read}. {gain_text}{mislead}. {size}, k = {split.k:,}, rule seen.{left}"

@@ -6,9 +6,10 @@ All of it is by the rule `seen`, whatever the comparison uses: only there is eve
 import altair as alt
 import numpy as np
 
-from offleash.comparing.captions import CELLS, METRIC_WORDS, basis, names, unit
+from offleash.comparing.captions import CELLS, METRIC_WORDS, basis, unit
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.figure_input import FigureInput
+from offleash.comparing.sentences import redraw_text
 from offleash.data.tally import Per
 from offleash.render.figure import (
     CLASS_NAMES,
@@ -155,19 +156,14 @@ def _unchanged(comparison: Comparison, x: alt.X) -> list[Chart]:
 
 def _caption_and_alt(comparison: Comparison, k_K: Integer, cells: dict[str, Float]) -> tuple[str, str]:
     """Caption and alternative text."""
-    retest, change, (before, _) = comparison.evidence.retest, comparison.change, names(comparison)
+    change = comparison.change
     metrics = "; ".join(METRIC_WORDS[name] for name in METRIC_NAMES)
     read = f"First plot: number of {unit(comparison)} in each class with k samples per problem ({CELLS})"
     thin = "" if comparison.curves["SRR"].redraw_K is None else "; thin black line: SRR of an unchanged model"
     second = f"Second plot: {metrics}. Bands contain the whole curve with 95% confidence{thin}"
     note = "" if comparison.tally.per is Per.PROBLEM else " O cannot be observed here and is left out."
     rule = "" if change.rule is Rule.SEEN else f" Both plots use the rule seen at every k, not {change.rule.value}."
-    chance = ""
-    if retest is not None and np.isfinite(retest.redraw_SRR):
-        chance = (
-            f" Two draws of {before} itself would show SRR {share(retest.redraw_SRR)} at k = {retest.k:,} by chance "
-            f"alone; this pair has {share(retest.observed_SRR)}."
-        )
+    chance = f" {text}" if (text := redraw_text(comparison)) else ""
     mislead = "At small k, E and S are mostly sampling noise: one run hits a rare success that the other misses."
     caption = f"{read}. {second}.{note}{rule}{chance} {mislead} {basis(comparison)}"
     ends = "; ".join(

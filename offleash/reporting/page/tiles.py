@@ -7,7 +7,7 @@ import numpy as np
 from offleash.comparing.captions import FORMULAS, MEANING, SPELT_OUT
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
-from offleash.comparing.sentences import redraw_rates
+from offleash.comparing.sentences import bound_text, redraw_rates
 from offleash.render.figure import CLASS_NAMES
 from offleash.render.json import count
 from offleash.render.numbers import whole
@@ -69,9 +69,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
         value = float(getattr(change, name))
         chance = f"{expected[name]:.1f} expected for an unchanged model" if name in expected else ""
         least = at_least.get(name)
-        moved = "fell" if name == "S" else "rose"
-        on = f"the rate {moved} on at least {least:,}" if least else f"no rate {moved} significantly"
-        significant = "" if least is None else f"{on} (E and S jointly 95%)"
+        significant = "" if least is None else bound_text(name, least)
         meaning = MEANING_OF_CLASS[name].format(before=change.before, after=change.after)
         out.append(Tile(name, CLASS_NAMES[name][2:], whole(value), count(value), meaning, chance, significant))
     return out
