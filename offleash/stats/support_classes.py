@@ -368,7 +368,8 @@ class CellSums:
                     cell_4BQ[first] += (1 - held_K[where] / 2) * self.extra_B4[:, first, None]
                 else:
                     cell_4BQ[list(group)] *= np.clip(held_K[where] - 1, 0, 1)
-                yield where, ratio(name, *cell_4BQ[:3], cell_4BQ.sum(axis=0))
+                P_BQ, E_BQ, S_BQ, _ = cell_4BQ
+                yield where, ratio(name, P_BQ, E_BQ, S_BQ, cell_4BQ.sum(axis=0))
 
     def ratio_of(self, name: str, at: Integer | slice = slice(None)) -> Float:
         """The estimate of a ratio at some of the budgets, without its replicates."""

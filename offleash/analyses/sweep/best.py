@@ -40,7 +40,10 @@ class BestDecodingCounts:
         """From P, E, S and the number of problems, and what two draws of one model would show."""
         P, E, S, total = sums_4.tolist()
         left = max(0.0, total - P - E - S)
-        same = None if redraw_3 is None else {name: float(ratio(name, *redraw_3, total)) for name in METRICS}
+        same = None
+        if redraw_3 is not None:
+            same_P, same_E, same_S = redraw_3.tolist()
+            same = {name: float(ratio(name, same_P, same_E, same_S, total)) for name in METRICS}
         return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS}, same)
 
 
