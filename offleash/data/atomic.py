@@ -42,6 +42,17 @@ def refuse_links(run: Path) -> None:
                 raise symlink_error(path, run)
 
 
+def refuse_special_files(run: Path) -> None:
+    """Refuse a folder with pipes, sockets or devices, or links to them: reading one can wait for ever."""
+    for folder, _, files in os.walk(run):
+        for name in files:
+            path = Path(folder, name)
+            if path.exists() and not path.is_file():
+                raise OffleashError(
+                    f"{path} is a pipe, a socket or a device, not a file. Remove it from the run folder."
+                )
+
+
 def symlink_error(link: Path, run: Path) -> OffleashError:
     """What to say of a link that would be written through."""
     copy = f"cp -rL {quote(str(run))} COPY"

@@ -20,6 +20,7 @@ from offleash.data.atomic import (
     WRITING_SUFFIX,
     open_no_link,
     refuse_links,
+    refuse_special_files,
     remove_leftovers,
     symlink_error,
     write_text_atomically,
@@ -149,6 +150,7 @@ class RunFolder:
 def is_run(path: Path) -> bool:
     """Whether a folder is a run; one that was never finished is an error, since its tables would read as logs."""
     if (path / RUN_FILE).is_file():
+        refuse_special_files(path)
         return True
     if (path / PROBLEMS_FILE).is_file() and ((path / _LOCK).exists() or (path / "verdicts").is_dir()):
         raise OffleashError(f"{path} is a run folder whose import did not finish. Remove it and import again.")

@@ -1,5 +1,6 @@
 """Symbolic links in a run folder from someone else: nothing outside is created, changed, truncated or removed."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 from offleash.data.run import Budget
-from offleash.data.run_folder import append_to_run, claim_run, open_run
+from offleash.data.run_folder import append_to_run, claim_run, is_run, open_run
 from offleash.errors import OffleashError
 from offleash.verifying.verify import VerifyOptions, verify
 from tests.cli.command import offleash, refused
@@ -177,3 +178,14 @@ def test_a_lock_of_another_kind_does_not_hang_or_crash(
     else:
         with claim_run(tmp_path / "run"):
             pass
+
+
+@pytest.mark.parametrize("name", ["problems.parquet", "samples/000000.parquet", "samples/link.parquet", ".lock"])
+def test_a_pipe_or_a_device_in_a_run_folder_is_refused_before_anything_waits_for_it(run: Path, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    if "link" in name:
+        (run / name).symlink_to("/dev/zero")
+    else:
+        os.mkfifo(run / name)
+    with pytest.raises(OffleashError, match="a pipe, a socket or a device"):
+        is_run(run)
