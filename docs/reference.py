@@ -26,6 +26,7 @@ EXIT_CODES = """| exit code | meaning |
 | 0 | the command did what it says |
 | 1 | it did, and something is missing or wrong in what it looked at: samples, gold answers, a run folder |
 | 2 | it could not be carried out; the message says what was found and the next step |
+| 3 | it did, and a condition of `--fail-if` fails |
 | 70 | an error of offleash itself, please report it (`OFFLEASH_TRACEBACK=1` shows where it happened) |
 | 130 | Ctrl-C; 143 and 129 after SIGTERM and SIGHUP: run the same command again to resume |
 | 141 | whatever read the output left (`offleash ... \\| head`) |"""

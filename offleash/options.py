@@ -122,6 +122,14 @@ Allow = Annotated[
         heading=STATISTICS,
     ),
 ]
+FailIf = Annotated[
+    Sequence[str],
+    Flag(
+        "Exit with 3 if the whole 95% interval meets a condition: SRR<0.95, pass@8<0.5, NSCR<0, losses>0. Repeatable.",
+        metavar="CONDITION",
+        heading=STATISTICS,
+    ),
+]
 Replicates = Annotated[int, Flag("Bootstrap replicates.", metavar="N", least=100, most=1_000_000, heading=STATISTICS)]
 Seed = Annotated[int, Flag("Random seed.", metavar="S", least=0)]
 Jobs = Annotated[int, Flag("Worker processes. 0: one per core.", metavar="N", least=0, heading=VERDICTS)]

@@ -14,6 +14,7 @@ from offleash.options import (
     At,
     Data,
     ExcludedOptions,
+    FailIf,
     Flag,
     GoldFrom,
     Judging,
@@ -42,8 +43,9 @@ RUNS = Data(
 )
 LISTS = ("lost", "gained", "fell", "rose")
 PROBLEM_FILES = (".jsonl", ".parquet")
-# options that report, figure and view lack
+# options that report lacks, and those that figure and view lack: they decide nothing
 COMPARE_ONLY = ("report", "flips", "question", "schema", "list", "out", "csv")
+NOT_DRAWN = (*COMPARE_ONLY, "fail_if")
 
 
 @verb
@@ -106,6 +108,7 @@ def compare(
     csv: Annotated[
         str | Path | None, Flag("Write a table of all problems: class, counts, p-values.", metavar="FILE")
     ] = None,
+    fail_if: FailIf = (),
     allow: Allow = (),
     replicates: Replicates = 10_000,
     seed: Seed = 0,
@@ -139,6 +142,7 @@ def compare(
       offleash compare runs/base runs/rl --flips             (what to check before believing it)
       offleash compare --schema > compare.schema.json        (to validate what --json prints)
       offleash compare runs/base runs/rl --list lost --out lost.jsonl    (problems to draw from or to train on)
+      offleash compare runs/base runs/rl --fail-if 'SRR<0.95' --fail-if 'pass@1<0.3'     (for CI: exit code 3)
       offleash compare base.jsonl rl.jsonl --verifier math   (judge the samples of other tools' logs)
       offleash compare certs/base certs/rl                   (from offleash certify: no sampling noise)
 
@@ -147,7 +151,11 @@ def compare(
       >>> round(result.change.S, 1), round(result.change.E, 1)  # lost and gained, on average over 64 samples
       (12.6, 10.0)
       >>> page = result.save("report.html")
+      >>> checked = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv", fail_if=["SRR<0.95"])
+      >>> print(*checked.conditions)
+      rl: SRR<0.95 fails (0.871 [0.814, 0.915]; unchanged model 0.960)
     """
+    from offleash.comparing.conditions import check_conditions, parse_conditions
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
     from offleash.loading.arguments import named_certificates
@@ -162,6 +170,7 @@ def compare(
             "Add --verifier NAME."
         )
     _check_problem_files(list, out, csv)
+    conditions = parse_conditions(fail_if, per)  # a condition that names no metric is refused before anything is read
     runs = run_inputs(runs)
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
@@ -187,6 +196,7 @@ def compare(
             "--out": out is not None,
             "--csv": csv is not None,
             "--runs-are": runs_are is not None,
+            "--fail-if": bool(conditions),
         }
         certified_settings = certified_question(question or "completion", replicates, seed, sample_options)
         certified = compare_certificates(runs, certified_settings, verdicts, before, after, progress)
@@ -224,7 +234,10 @@ def compare(
     comparisons, union = inputs.compare(settings, progress)
     flipped = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
-    result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
+    checked = check_conditions(conditions, comparisons)
+    result = ComparisonResult(
+        inputs, tuple(comparisons), union, tuple(flipped), judged, report=page, conditions=checked
+    )
     if list is not None or csv is not None:
         result = replace(result, **_problem_files(result, list, out, csv))
     if page is not None:
@@ -324,7 +337,7 @@ def report(
         from offleash.render.output import write_text
 
         write_text(path, text)
-    return ReportResult(path, kind, text, result.finding)
+    return ReportResult(path, kind, text, result.finding, result.conditions)
 
 
 def _format(name: str | None, out: Path | None) -> str:
@@ -375,7 +388,7 @@ def figure(
         int | None, Flag("Width in pixels. Default: 236, one column of a paper.", metavar="PX", least=150, most=4_000)
     ] = None,
     progress: Progress = silent,
-    **options: Annotated[Any, OptionsOf(compare, without=COMPARE_ONLY)],
+    **options: Annotated[Any, OptionsOf(compare, without=NOT_DRAWN)],
 ) -> "FigureResult":
     """One figure of a comparison as PDF, SVG or PNG, with a caption that says how to read it.
 
@@ -424,7 +437,7 @@ def view(
     problem: Annotated[str | None, Flag("Open the page at this problem.", metavar="ID")] = None,
     command: str = "",
     progress: Progress = silent,
-    **options: Annotated[Any, OptionsOf(compare, without=COMPARE_ONLY)],
+    **options: Annotated[Any, OptionsOf(compare, without=NOT_DRAWN)],
 ) -> "ViewSession":
     """The page of `report` with every sample of every problem, loaded on demand.
 

@@ -11,6 +11,7 @@ from offleash.options import (
     Data,
     Decoding,
     EngineOptions,
+    FailIf,
     Flag,
     Judging,
     OptionalK,
@@ -26,6 +27,7 @@ from offleash.signatures import describe, missing, verb
 if TYPE_CHECKING:
     import polars as pl
 
+    from offleash.comparing.conditions import Condition
     from offleash.results.samples import ProblemSetResult, StudyResult
     from offleash.studies.study import StudyRequest
     from offleash.verifying.verify import VerifyOptions
@@ -49,6 +51,7 @@ def study(
     seed: Seed = 0,
     dry_run: Annotated[bool, Flag("Check everything and print the cost, without drawing.")] = False,
     verifier: Verifier = None,
+    fail_if: FailIf = (),
     decoding: Decoding = Decoding(),
     prompting: Prompting = Prompting(),
     engine: EngineOptions = EngineOptions(),
@@ -81,13 +84,16 @@ def study(
     from offleash.studies.study_file import is_study_file
     from offleash.verifying.verify import verify_options
 
-    call = _Call(tuple(models), k, out, until, seed, verifier, decoding, prompting, engine, selection, judging)
+    call = _Call(
+        tuple(models), k, out, until, seed, verifier, tuple(fail_if), decoding, prompting, engine, selection, judging
+    )
     if is_study_file(problems):
         assert isinstance(problems, str | Path)
         plans = list(_plans_of_file(Path(problems), call))
     else:
         plans = list(_plans_of_flags(problems, call))
     verifying = verify_options(plans[0].call.verifier, plans[0].call.judging)
+    conditions = [_conditions(plan.call) for plan in plans]
     made = [_request(plan, dry_run, progress) for plan in plans]
     for plan, (request, _) in zip(plans, made, strict=True):
         announce(_cost_text(plan, request))
@@ -98,8 +104,8 @@ def study(
         results = [StudyResult(request.cost()) for request, _ in made]
     else:
         results = [
-            _run(request, plan.folder, verifying, command, progress, announce)
-            for plan, (request, _) in zip(plans, made, strict=True)
+            _run(request, plan.folder, verifying, checks, command, progress, announce)
+            for plan, (request, _), checks in zip(plans, made, conditions, strict=True)
         ]
     if len(plans) == 1:
         return results[0]
@@ -117,6 +123,7 @@ class _Call:
     until: int
     seed: int
     verifier: str | None
+    fail_if: tuple[str, ...]
     decoding: Decoding
     prompting: Prompting
     engine: EngineOptions
@@ -155,7 +162,7 @@ def _plans_of_file(path: Path, call: _Call) -> Iterator[_Plan]:
     defaults = {name: option.default for name, option in describe(study).options.items()}
     plain = {
         name: _typed(getattr(call, name), defaults[name], options.get(name))
-        for name in ("k", "out", "until", "seed", "verifier")
+        for name in ("k", "out", "until", "seed", "verifier", "fail_if")
     }
     groups = {name: _merged(getattr(call, name), options) for name in ("prompting", "engine", "selection", "judging")}
     whole = replace(call, models=(file.models.base, *file.models.rl), **plain, **groups)
@@ -198,6 +205,17 @@ def _complete(call: _Call) -> None:
     for name in ("k", "out"):
         if getattr(call, name) is None:
             raise missing("study", declared.options[name])
+
+
+def _conditions(call: _Call) -> "tuple[Condition, ...]":
+    """The conditions of --fail-if; one on more samples than would be drawn is refused before they are."""
+    from offleash.comparing.conditions import check_budget, parse_conditions
+
+    conditions = parse_conditions(call.fail_if)
+    if isinstance(call.k, int):
+        for condition in conditions:
+            check_budget(condition, call.k)
+    return conditions
 
 
 def _folder_name(name: object) -> str:
@@ -267,11 +285,13 @@ def _run(
     request: "StudyRequest",
     folder: Path,
     verifying: "VerifyOptions",
+    conditions: "tuple[Condition, ...]",
     command: str,
     progress: Progress,
     announce: Progress,
 ) -> "StudyResult":
     """Draw, judge and compare one benchmark at one decoding."""
+    from offleash.comparing.conditions import check_conditions
     from offleash.drawing.report import estimate_text, summary_text
     from offleash.results.comparison import ComparisonResult
     from offleash.results.samples import StudyResult
@@ -287,6 +307,7 @@ def _run(
     )
     if not done.comparisons or done.inputs is None:
         return StudyResult(request.cost(), done)
-    result = ComparisonResult(done.inputs, done.comparisons, done.union)
+    checked = check_conditions(conditions, done.comparisons)
+    result = ComparisonResult(done.inputs, done.comparisons, done.union, conditions=checked)
     page = result.save(folder / "report.html", command=command, progress=progress)
     return StudyResult(request.cost(), done, result, page)

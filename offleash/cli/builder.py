@@ -189,7 +189,7 @@ def _json() -> Parameter:
 
 
 def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, Any]) -> None:
-    """Call the function with what was typed and print its result; exit code 1 if the result is not `ok`.
+    """Call the function with what was typed and print its result; exit with the code that the result has.
 
     Options that were not typed get the function's defaults, which are defined nowhere else.
     """
@@ -220,8 +220,8 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
     # last, so that the result is printed even if, say, a figure could not be written
     if result.trouble is not None:
         raise result.trouble
-    if not result.ok:
-        raise typer.Exit(1)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
 def _line_printer(as_json: bool) -> Callable[[Any], None]:

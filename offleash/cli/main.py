@@ -25,6 +25,10 @@ from offleash.version import __version__
 
 # The overview's first line; below it the verbs, from the table of cli/verbs.py alone.
 ABOUT = "Did RL widen what a language model can solve, or only sharpen it? Start with demo, compare or study."
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 done, but something is missing or wrong in the data; 2 refused, with the next step; 3 a "
+    "condition of --fail-if fails; 70 internal error; 130 interrupted."
+)
 HELP = ("-h", "--help")
 COMPLETION = "completion"  # offleash completion SHELL prints a script
 COMPLETE_COMMAND = "__complete"  # what the script calls at every TAB, with the words typed so far
@@ -71,7 +75,7 @@ def overview(group: str = "") -> str:
             lines += ["", f"{section}:"]
         lines += [f"  {verb.name:<13} {verb.summary}" for verb in listed]
     more = "offleash VERB --help: options and examples. offleash completion bash, zsh or fish: shell completion."
-    return "\n".join([*lines, "", fill(more, width)])
+    return "\n".join([*lines, "", fill(more, width), "", fill(EXIT_CODES, width)])
 
 
 def _no_verb(first: str, second: str) -> OffleashError:
@@ -100,8 +104,8 @@ def guarded(command: Callable[[], object]) -> None:
 def _run(command: Callable[[], object], ended: list[int]) -> None:
     """Run a command and turn its errors into messages and exit codes.
 
-    1 is left to results that are not `ok`; 2 is what a user can fix, 70 (EX_SOFTWARE) a bug of ours, 130 Ctrl-C, 128 +
-    number any other signal, 141 a closed pipe.
+    1 is left to results that are not `ok`, 3 to conditions of --fail-if; 2 is what a user can fix, 70 (EX_SOFTWARE) a
+    bug of ours, 130 Ctrl-C, 128 + number any other signal, 141 a closed pipe.
     """
     current[0] = ""
     try:

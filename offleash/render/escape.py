@@ -93,7 +93,7 @@ def _visible_character(letter: str) -> str:
 LONGEST = 120  # letters of a name that are shown
 _PLAIN = re.compile(
     r"[\[(]*[<>=]*"  # an interval or a bracket opens
-    r"(?:[+-]?\d[\d.,]*(?:e[+-]?\d+)?%?|[A-Za-z]+(?:['-][A-Za-z]+)*|[-/]?)"  # a number, a word, a dash
+    r"(?:[+-]?\d[\d.,]*(?:e[+-]?\d+)?%?|[A-Za-z]+(?:['-][A-Za-z]+)*|[-/]?|->)"  # a number, a word, a dash, an arrow
     r"[\])]*[.,;:?]*[\])]*"
 )
 _TEX = {
@@ -159,13 +159,29 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def _escape_word(word: str, names: dict[str, str]) -> str:
-    stem = word.rstrip(".,;:")
+    opening, stem, closing = _without_brackets(word)
     if stem in names:
-        return code(names[stem]) + word[len(stem) :]
+        return _markdown_brackets(opening) + code(names[stem]) + _markdown_brackets(closing)
     if _PLAIN.fullmatch(word):
-        return re.sub(r"[\[\]]", r"\\\g<0>", word).replace("<", "&lt;").replace(">", "&gt;")
+        return _markdown_brackets(word).replace("<", "&lt;").replace(">", "&gt;")
     for key, name in names.items():
         stem = stem.replace(key, name)
     if re.fullmatch(r"'[\w.-]+'", stem):
         stem = stem[1:-1]  # code needs no quotes
-    return code(stem) + word[len(word.rstrip(".,;:")) :]
+    return _markdown_brackets(opening) + code(stem) + _markdown_brackets(closing)
+
+
+def _without_brackets(word: str) -> tuple[str, str, str]:
+    """A word, and what belongs to the sentence before and after it: `(step200);` is `step200`; `f(x)` stays whole."""
+    match = re.fullmatch(r"([(\[]*)(.*?)([)\].,;:]*)", word, re.DOTALL)
+    assert match is not None, "every part may be empty"
+    opening, stem, closing = match.groups()
+    for pair in ("()", "[]"):  # a bracket that opens within the name closes there too
+        while closing[:1] == pair[1] and stem.count(pair[0]) > stem.count(pair[1]):
+            stem, closing = stem + pair[1], closing[1:]
+    return (opening, stem, closing) if stem else ("", word, "")
+
+
+def _markdown_brackets(text: str) -> str:
+    """Brackets that Markdown does not take for a link."""
+    return re.sub(r"[\[\]]", r"\\\g<0>", text)

@@ -17,6 +17,7 @@ from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import Finding, headline
+from offleash.comparing.leaderboard import Estimate, leaderboard
 from offleash.comparing.next_steps import NextStep
 from offleash.comparing.sentences import (
     details,
@@ -33,6 +34,7 @@ from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.change import METRICS, SupportChange
 
 if TYPE_CHECKING:
+    from offleash.comparing.conditions import CheckedCondition
     from offleash.comparing.flips import Flips
     from offleash.verifying.logs import Disagreement
 
@@ -42,6 +44,7 @@ def document(
     union: Union | None = None,
     flips: "Sequence[Flips]" = (),
     verified: "Sequence[Disagreement]" = (),
+    conditions: "Sequence[CheckedCondition]" = (),
 ) -> Json:
     """The JSON of `compare`: one comparison, or the last of several with all of them under `comparisons`.
 
@@ -50,6 +53,7 @@ def document(
         union: what several checkpoints reach together.
         flips: those of each comparison, where they were computed; else empty.
         verified: the runs whose samples were judged first, with `--verifier`.
+        conditions: those of `--fail-if`, checked.
     """
     from offleash.analyses.entropy.entropy import entropies_of
     from offleash.analyses.entropy.report import entropy_section
@@ -69,6 +73,7 @@ def document(
     whole: Json = {"schema": SCHEMA, "headline": sections[-1]["headline"]} | sections[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = sections
+        whole["leaderboard"] = encode(leaderboard(comparisons))
         # several comparisons repeat the notes on their first run
         whole["notes"] = encode(dict.fromkeys(note for comparison in comparisons for note in comparison.notes).keys())
         whole["warnings"] = encode(input_warnings(*comparisons))
@@ -81,6 +86,8 @@ def document(
         from offleash.verifying.logs import disagreements_json
 
         whole["verified"] = disagreements_json(verified)
+    if conditions:
+        whole["conditions"] = encode(conditions)
     return whole
 
 
@@ -98,9 +105,10 @@ COLOURS = {
 
 
 def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
-    """Print comparisons for people: one in full; of several a table of steps, and the last in full."""
+    """Print comparisons for people: one in full; of several a leaderboard, and the last in full."""
     if len(comparisons) > 1:
-        console.print(_run_table(comparisons, together))
+        console.print(_leaderboard(comparisons))
+        console.print(_class_table(comparisons, together))
         several = several_runs_of(comparisons)
         assert several is not None, "there are several"
         console.print(Text(runs_are_text(several), style="dim"))
@@ -113,6 +121,17 @@ def show_headline(console: Console, comparison: Comparison, steps: Sequence[Next
     console.print(Text(f"\n{_plain(line.text)}", style=COLOURS[line.finding]))
     for step in steps:
         console.print(Text.assemble((f"  {step.text}  ", "dim"), _plain(step.command)), soft_wrap=True)
+
+
+OUTCOME_COLOURS = {"fails": "bold red", "passes": "green", "not decided": "yellow"}
+
+
+def condition_lines(conditions: "Sequence[CheckedCondition]") -> list[Text]:
+    """A line per condition and run: value, interval and outcome, in colour."""
+    return [
+        Text(f"  {'!' if checked.outcome == 'fails' else '·'} {_plain(str(checked))}", OUTCOME_COLOURS[checked.outcome])
+        for checked in conditions
+    ]
 
 
 def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -252,45 +271,56 @@ def _benchmarks(comparison: Comparison) -> Table:
     return table
 
 
-def _run_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
-    """Several runs in a table, one row each, and what checkpoints reach together."""
-    k = comparisons[0].change.k
+def _leaderboard(comparisons: Sequence[Comparison]) -> Table:
+    """All runs: pass@1, pass@k and the rates, the 95% interval of each below its value."""
+    rows = leaderboard(comparisons)
+    before, k = comparisons[0].change.before, rows[0].k
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=f"each compared with {comparisons[0].change.before}, k = {k}; unchanged model: SRR of two draws of one",
+        title_justify="left",
+        title=f"each run compared with {_plain(before)}, k = {k:,}; below the values their 95% intervals;\n"
+        "redraw: the SRR of an unchanged model drawn twice",
     )
     table.add_column("run", overflow="fold", min_width=9)
-    for column in (
-        "pass@1",
-        f"@{k}",
-        "P",
-        "E",
-        "S",
-        "O",
-        "SRR",
-        "unchanged\nmodel",
-        "NDR",
-        "rate fell,\nrose, at least",
-    ):
+    passes = ("pass@1", f"pass@{k}") if rows[0].pass_at_1 is not None else ()
+    for column in (*passes, "SRR", "redraw", "NDR", "NSCR"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        values = [_estimate(row.pass_at_1), _estimate(row.pass_at_k)] if passes else []
+        same = "" if row.SRR is None else "-" if row.redraw is None else _value(row.redraw["SRR"])
+        table.add_row(_plain(row.run), *values, _estimate(row.SRR), same, _estimate(row.NDR), _estimate(row.NSCR))
+    return table
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    """A value and its interval below it, short enough for five of them in 80 columns; empty for the first run."""
+    if estimate is None:
+        return ""
+    low, high = (_value(end).replace("0.", ".", 1) for end in (estimate.interval.low, estimate.interval.high))
+    return f"{_value(estimate.value)}\n{low},{high}" if np.isfinite(estimate.value) else "-"
+
+
+def _class_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
+    """The classes of several runs in a table, one row each, and what checkpoints reach together."""
+    k = comparisons[0].change.k
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("run", overflow="fold", min_width=9)
+    for column in ("P\nboth", "E\ngained", "S\nlost", "O\nneither", "rate fell,\nat least", "rate rose,\nat least"):
         table.add_column(column, justify="right", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
-        table.add_row(
-            _plain(change.after),
-            _value(float(comparison.curves["after"].value_K[0])),
-            _value((change.P + change.E) / change.problems),
-            *_table_cells(change),
-            _value(change.value["NDR"]),
-            "-" if evidence.losses_at_least is None else f"-{evidence.losses_at_least} +{evidence.gains_at_least}",
-        )
+        bounds = [
+            "-" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
+        ]
+        table.add_row(_plain(change.after), *(_count(getattr(change, name)) for name in "PESO"), *bounds)
     if union is None:
         return table
     # k samples from each checkpoint is a larger budget than the base had, so the fair row, k in total, goes with it
-    table.add_row(f"union of {union.checkpoints}, {k} samples each", "", "", *map(_count, union.each_k))
+    table.add_row(f"union of {union.checkpoints}, {k} each", *map(_count, union.each_k))
     if union.equal_k is not None:
-        table.add_row(f"union of {union.checkpoints}, {k} in total", "", "", *map(_count, union.equal_k))
+        table.add_row(f"union of {union.checkpoints}, {k} in total", *map(_count, union.equal_k))
     return table
 
 

@@ -13,8 +13,10 @@ import numpy as np
 from offleash.comparing.captions import FORMULAS, MEANING, NET_RATIO, SPELT_OUT
 from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
+from offleash.comparing.conditions import CheckedCondition, Outcome
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import headline
+from offleash.comparing.leaderboard import Estimate, LeaderboardRow, curves_at, leaderboard
 from offleash.comparing.sentences import (
     NOTHING_LISTED,
     absence,
@@ -28,38 +30,43 @@ from offleash.comparing.sentences import (
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
-from offleash.stats.curves import Curve, curve
-from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
+from offleash.stats.support_classes import AFTER, BEFORE, Rule
 from offleash.version import __version__
 
 MOST_LISTED = 10  # problems of a list of losses or gains: a summary is read in a pull request
 MOST_BENCHMARKS = 20  # those with most problems
 UNCHANGED_SRR = "SRR of an unchanged model"  # drawn twice: beside every SRR
-_BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER = (
-    "\ue000",
-    "\ue001",
-)  # private-use placeholders for run names until the words around them are escaped
+# Letters that stand for the names of runs until the words around them are escaped. They are printable, since others are
+# replaced in names (render/numbers.py: short_name), and of a script that no sentence of ours uses.
+_BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER = "\ua9c1", "\ua9c2"
 
 
-def markdown(comparisons: Sequence[Comparison], union: Union | None = None, command: str = "") -> str:
+def markdown(
+    comparisons: Sequence[Comparison],
+    union: Union | None = None,
+    command: str = "",
+    conditions: Sequence[CheckedCondition] = (),
+) -> str:
     """A summary of the last comparison, and of the steps before it where there are several.
 
     Args:
         comparisons: each against the same first run.
         union: what several checkpoints reach together.
         command: the command line that made it, shown at the end; empty: none.
+        conditions: those of --fail-if, checked.
     """
     comparison = comparisons[-1]
     parts = [
         _title(comparison),
         *_escape_sentences(comparison, _sentences(_with_placeholder_names(comparison))),
+        *([_conditions(conditions)] if conditions else []),
         _about(comparison),
     ]
     parts += [_support(comparison), _metrics(comparison), *_pass_table(comparison), _significant(comparison)]
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
     if len(comparisons) > 1:
-        parts.append(_checkpoints(comparisons, union))
+        parts.append(_all_runs(comparisons, union))
     # sentences are built with placeholder names: a real name could hold Markdown that escaping a whole sentence breaks
     cautions = _escape_sentences(
         comparison,
@@ -153,7 +160,7 @@ def _pass_table(comparison: Comparison) -> list[str]:
         return []
     rows = []
     for k in dict.fromkeys((1, comparison.change.k)):  # one row where k is 1
-        before, after, difference = _curves_at(comparison, k)
+        before, after, difference = curves_at(comparison, k).values()
         rows.append(
             [
                 f"pass@{k:,}",
@@ -165,24 +172,6 @@ def _pass_table(comparison: Comparison) -> list[str]:
         )
     runs = (code(name, in_table=True) for name in (comparison.change.before, comparison.change.after))
     return [_table(["averaged over problems", *runs, "difference", "95% interval"], rows)]
-
-
-def _curves_at(comparison: Comparison, k: int) -> list[Curve]:
-    """pass@k before, after and their difference at one budget, from the curves where they have it."""
-    names = ("before", "after", "difference")
-    index = np.flatnonzero(comparison.curves["before"].k_K == k)
-    # curves are kept at powers of two and the largest budget; another k is computed here, with the same seed
-    if not index.size:
-        sums = thinned_cells(comparison.tally, np.array([k])).sums(
-            comparison.question.replicates, comparison.question.seed
-        )
-        return [curve(sums, name) for name in names]
-    whole = (comparison.curves[name] for name in names)
-    return [Curve(it.name, *(getattr(it, axis)[index] for axis in _CURVE_ARRAYS)) for it in whole]
-
-
-# the arrays of a curve, cut to one budget together
-_CURVE_ARRAYS = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
 
 
 def _significant(comparison: Comparison) -> str:
@@ -240,41 +229,66 @@ def _benchmarks(comparison: Comparison) -> str:
     return "### Benchmarks\n\n" + _table(header, rows)
 
 
-def _checkpoints(comparisons: Sequence[Comparison], union: Union | None) -> str:
-    """One row per run, what the runs are, and what checkpoints reach together."""
-    k = comparisons[0].change.k
-    budgets = (1, k) if comparisons[0].tally.per is Per.PROBLEM else ()  # per answer or solution there is no pass
-    pass_columns = [f"pass@{budget:,}" for budget in budgets]
-    header = [
-        "run",
-        *pass_columns,
-        *CELLS,
-        "SRR",
-        UNCHANGED_SRR,
-        "NDR",
-        "lost, rate fell on at least",
-        "gained, rate rose on at least",
-    ]
+def _all_runs(comparisons: Sequence[Comparison], union: Union | None) -> str:
+    """The leaderboard, the classes of each run, what the runs are, and what checkpoints reach together."""
+    several = several_runs_of(comparisons)
+    assert several is not None, "there are several"
+    title = f"### Each compared with {code(comparisons[0].change.before)}"
+    corrected = f"Bounds hold for all {len(comparisons)} runs together (95% confidence)."
+    about = f"{prose(runs_are_text(several), {})} {corrected}"
+    return "\n\n".join([title, about, _leaderboard(leaderboard(comparisons)), _classes(comparisons, union)])
+
+
+def _leaderboard(rows: Sequence[LeaderboardRow]) -> str:
+    """pass@1, pass@k and the rates of every run, with 95% intervals."""
+    passes = [f"pass@{budget:,}" for budget in (1, rows[0].k)] if rows[0].pass_at_1 is not None else []
+    cells_of_rows = []
+    for row in rows:
+        values = [_estimate(row.pass_at_1), _estimate(row.pass_at_k)] if passes else []
+        same = decimal(row.redraw["SRR"]) if row.redraw is not None else "" if row.SRR is None else "–"
+        rates = [_estimate(row.SRR), same, _estimate(row.NDR), _estimate(row.NSCR)]
+        cells_of_rows.append([code(row.run, in_table=True), *values, *rates])
+    return _table(["run (95% intervals)", *passes, "SRR", UNCHANGED_SRR, "NDR", "NSCR"], cells_of_rows)
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    ends = _interval(estimate.interval.low, estimate.interval.high)
+    return decimal(estimate.value) + (f" ({ends})" if ends and math.isfinite(estimate.value) else "")
+
+
+def _classes(comparisons: Sequence[Comparison], union: Union | None) -> str:
+    """P, E, S, O of each run with the bounds on them, and of the union of checkpoints."""
+    header = ["run", *CELLS, "lost, rate fell on at least", "gained, rate rose on at least"]
     rows = []
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
         bounds = [
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
-        passes = [decimal(_curves_at(comparison, budget)[1].value_K[0]) for budget in budgets]
-        row = [code(change.after, in_table=True), *passes, *_with_SRR(change), decimal(change.value["NDR"]), *bounds]
-        rows.append(row)
-    if union is not None and budgets:  # the union counts problems, by the rule seen
-        rule = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)"
+        rows.append([code(change.after, in_table=True), *map(amount, cells(change)), *bounds])
+    if union is not None and comparisons[0].tally.per is Per.PROBLEM:  # the union counts problems, by the rule seen
+        rule, k = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)", comparisons[0].change.k
         for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):
             if cells_of_union is not None:
                 label = f"union of {union.checkpoints}, {k:,} samples {samples}{rule}"
-                rows.append([label, "", "", *map(amount, cells_of_union)])
-    several = several_runs_of(comparisons)
-    assert several is not None, "there are several"
-    title = f"### Each compared with {code(comparisons[0].change.before)}"
-    corrected = f"Bounds hold for all {len(comparisons)} runs together (95% confidence)."
-    return f"{title}\n\n{prose(runs_are_text(several), {})} {corrected}\n\n{_table(header, rows)}"
+                rows.append([label, *map(amount, cells_of_union)])
+    return _table(header, rows)
+
+
+def _conditions(conditions: Sequence[CheckedCondition]) -> str:
+    """The conditions of --fail-if with their outcomes."""
+    rows = []
+    for checked in conditions:
+        bound = math.isinf(checked.interval.high)  # of losses and gains only a lower bound is known
+        ends = f"at least {checked.value:g}" if bound else _interval(checked.interval.low, checked.interval.high)
+        unchanged = "" if checked.redraw is None else decimal(checked.redraw)
+        outcome = f"**{checked.outcome.value}**" if checked.outcome is Outcome.FAILS else checked.outcome.value
+        value = checked.reason or ("" if bound else decimal(checked.value))
+        rows.append([code(checked.run, in_table=True), code(checked.condition, in_table=True), outcome])
+        rows[-1] += [value, ends, unchanged]
+    return _table(["run", "fails if", "outcome", "value", "95% interval", "unchanged model"], rows, left=(0, 1, 2))
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: tuple[int, ...] = (0,)) -> str:

@@ -5,6 +5,7 @@ the result.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import wrap
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from offleash.analyses.certificates.compare import CertifiedComparison
     from offleash.comparing.checkpoints import Union
     from offleash.comparing.compare import Comparison
+    from offleash.comparing.conditions import CheckedCondition
     from offleash.comparing.evidence import Evidence
     from offleash.comparing.figures.figure_input import FigureInput
     from offleash.comparing.flips import Flips
@@ -36,7 +38,30 @@ if TYPE_CHECKING:
     from offleash.verifying.logs import Disagreement
 
 WIDTHS = (150, 4_000)  # pixels of a figure
+CONDITION_FAILS = 3  # exit code
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}  # of reports, by ending
+
+
+def any_fails(conditions: "Sequence[CheckedCondition]") -> bool:
+    """Whether a condition of `fail_if` fails; one that is not decided does not."""
+    return any(checked.outcome == "fails" for checked in conditions)
+
+
+def conditions_json(conditions: "Sequence[CheckedCondition]") -> dict[str, Any]:
+    """The key `conditions` of a document; nothing where there are none."""
+    from offleash.render.json import encode
+
+    return {"conditions": encode(conditions)} if conditions else {}
+
+
+def show_conditions(out: "Console", conditions: "Sequence[CheckedCondition]") -> None:
+    """Print every condition with its value and outcome, last: it decides the exit code."""
+    if not conditions:
+        return
+    from offleash.reporting.comparison import condition_lines
+
+    for line in condition_lines(conditions):
+        out.print(line, soft_wrap=True)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,8 +87,19 @@ class ComparisonResult(Result):
     report: Path | None = None  # the page that was written
     listing: "ProblemList | None" = None  # where asked for: the lost, gained, fallen or risen problems
     csv: Path | None = None  # the table of problems that was written
+    conditions: "tuple[CheckedCondition, ...]" = ()  # of `fail_if`, on every run after the first
     schema_only: bool = False  # the JSON Schema of a comparison was asked for, and nothing was compared
     _figure_inputs: "dict[str, FigureInput]" = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no condition of `fail_if` fails."""
+        return not any_fails(self.conditions)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line exits with: 3 if a condition fails."""
+        return 0 if self.ok else CONDITION_FAILS
 
     @property
     def comparison(self) -> "Comparison":
@@ -184,7 +220,7 @@ class ComparisonResult(Result):
             return certified_json(self.certified)
         from offleash.reporting.comparison import document
 
-        whole = document(self.comparisons, self.union, self.flips, self.verified)
+        whole = document(self.comparisons, self.union, self.flips, self.verified, self.conditions)
         return whole if self.listing is None else {**whole, "listed": self.listing.to_json()}
 
     def show(self, console: "Console | None" = None) -> None:
@@ -202,6 +238,7 @@ class ComparisonResult(Result):
 
             show_list(out, self.listing)
             self._print_table(out)
+            show_conditions(out, self.conditions)
             return
         from offleash.reporting.comparison import show, show_headline
 
@@ -219,6 +256,7 @@ class ComparisonResult(Result):
             out, f"  Report: {self.report}" if self.report else "  Page with figures and samples:  --report report.html"
         )
         self._print_table(out)
+        show_conditions(out, self.conditions)
 
     def _print_table(self, out: "Console") -> None:
         if self.csv is not None:
@@ -274,7 +312,7 @@ class ComparisonResult(Result):
         if format == "md":
             from offleash.reporting.markdown import markdown
 
-            return markdown(self.of_samples(), self.union, command)
+            return markdown(self.of_samples(), self.union, command, self.conditions)
         from offleash.reporting.page.build import PageText, report_page
 
         return report_page(self.with_texts(progress), PageText(command=command, steps=self.next_steps), progress)
@@ -401,10 +439,20 @@ class ReportResult(Result):
     format: str
     text: str
     finding: str
+    conditions: "tuple[CheckedCondition, ...]" = ()  # of `fail_if`
+
+    @property
+    def ok(self) -> bool:
+        return not any_fails(self.conditions)
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.ok else CONDITION_FAILS
 
     def to_dict(self) -> dict[str, Any]:
         output = {"report": str(self.path)} if self.path is not None else {"text": self.text}
-        return {**output, "format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
+        about = {"format": self.format, "bytes": len(self.text.encode()), "finding": self.finding}
+        return {**output, **about, **conditions_json(self.conditions)}
 
     def save(self, path: str | Path) -> Path:
         """Write the report under another name: .html, .md or .tex, as it was made; .json as `to_dict` gives it."""
@@ -424,6 +472,8 @@ class ReportResult(Result):
             print_text(console, f"{self.finding}\nReport: {self.path} ({len(self.text.encode()) / 1e6:.1f} MB)")
         else:
             print_text(console, f"Report: {self.path}")
+        if self.path is not None:  # else the text is the report itself, which has them
+            show_conditions(console_of(console), self.conditions)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -50,6 +50,11 @@ class Result(ABC):
         return True
 
     @property
+    def exit_code(self) -> int:
+        """What the command line exits with: 0, or 1 where something is missing or wrong."""
+        return 0 if self.ok else 1
+
+    @property
     def trouble(self) -> OffleashError | None:
         """What went wrong after the result was there, such as a figure that could not be written."""
         return None

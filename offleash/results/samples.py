@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
-from offleash.results.comparison import ComparisonResult
+from offleash.results.comparison import ComparisonResult, conditions_json, show_conditions
 from offleash.results.result import Result, console_of, frame_of, json_text, print_text, truncated_repr
 
 if TYPE_CHECKING:
@@ -126,7 +126,16 @@ class StudyResult(Result):
             return all(study.ok for study in self.studies.values())
         if self.study is None:
             return True
-        return self.result is not None and not any(run.failed for run in self.study.drawn)
+        drawn = self.result is not None and not any(run.failed for run in self.study.drawn)
+        return drawn and (self.result is None or self.result.ok)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if samples are missing, else that of the comparison: 3 if a condition of `fail_if` fails."""
+        if self.studies:
+            return max(study.exit_code for study in self.studies.values())
+        drawn = self.study is None or not any(run.failed for run in self.study.drawn)
+        return self.result.exit_code if drawn and self.result is not None else super().exit_code
 
     def to_dict(self) -> dict[str, Any]:
         from offleash.render.json import encode
@@ -135,7 +144,10 @@ class StudyResult(Result):
         if self.studies:
             documents = {name: study.to_dict() for name, study in self.studies.items()}
             return studies_document(self.folder, self.cost, documents)
-        return encode(self.cost) if self.study is None else study_document(self.study, self.report)
+        if self.study is None:
+            return encode(self.cost)
+        conditions = {} if self.result is None else conditions_json(self.result.conditions)
+        return {**study_document(self.study, self.report), **conditions}
 
     def show(self, console: "Console | None" = None) -> None:
         if self.studies:
@@ -149,15 +161,17 @@ class StudyResult(Result):
             what = "Samples are missing; run the same study again to resume." if self.study else "Nothing was drawn."
             print_text(console, f"At most {self.cost.most:,} samples of {self.cost.problems:,} problems. {what}")
             return
-        from offleash.reporting.comparison import show
+        from offleash.reporting.comparison import show, show_headline
 
-        show(console_of(console), self.result.comparisons)
+        show(console_of(console), self.result.comparisons, self.result.union)
         folders = " ".join(str(run.folder) for run in self.study.drawn)
         print_text(
             console,
             f"\nTo compare again: offleash compare {folders}   (--flips: which classes depend on the "
             f"verdicts)\nReport: {self.report}",
         )
+        show_headline(console_of(console), self.result.comparison, self.result.next_steps)
+        show_conditions(console_of(console), self.result.conditions)
 
     def summary(self) -> str:
         """What was found: see ComparisonResult.summary; of a dry run, its cost."""

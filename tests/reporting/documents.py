@@ -50,6 +50,8 @@ def results(folder: Path) -> Iterator[tuple[str, "ol.ComparisonResult"]]:
     yield "unread dropped", ol.compare(*logs, unread="drop", **FEW)
     yield "judged", ol.compare(*logs, verifier="number", judging=ol.Judging(jobs=1, cache=False), **FEW)
     yield "listed", ol.compare(*COUNTS, list="lost", **FEW)
+    yield "conditions", ol.compare(*COUNTS, fail_if=["SRR<0.95", "losses>0", "pass@8>0.9"], **FEW)
+    yield "undefined conditions", ol.compare(*none, fail_if=["SRR<0.95"], **FEW)
     greedy = [
         log(folder / f"greedy{r}.jsonl", 12, 1, r, temperature=0.0, doc={"arguments": {"do_sample": False}})
         for r in range(2)
