@@ -155,7 +155,6 @@ def compare(
       >>> print(*checked.conditions)
       rl: SRR<0.95 fails (0.871 [0.814, 0.915]; unchanged model 0.960)
     """
-    from offleash.comparing.conditions import check_conditions, parse_conditions
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
     from offleash.loading.arguments import named_certificates
@@ -170,7 +169,11 @@ def compare(
             "Add --verifier NAME."
         )
     _check_problem_files(list, out, csv)
-    conditions = parse_conditions(fail_if, per)  # a condition that names no metric is refused before anything is read
+    conditions: Any = ()
+    if fail_if:  # a condition that names no metric is refused before anything is read
+        from offleash.comparing.conditions import parse_conditions
+
+        conditions = parse_conditions(fail_if, per)
     runs = run_inputs(runs)
     inputs = ComparisonInputs(runs, load_options(runs, reading, split_by, verdicts), before, after)
     if any(":" in name for name in reading.columns):  # one file with columns for several runs
@@ -234,10 +237,11 @@ def compare(
     comparisons, union = inputs.compare(settings, progress)
     flipped = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
-    checked = check_conditions(conditions, comparisons)
-    result = ComparisonResult(
-        inputs, tuple(comparisons), union, tuple(flipped), judged, report=page, conditions=checked
-    )
+    result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
+    if conditions:
+        from offleash.comparing.conditions import check_conditions
+
+        result = replace(result, conditions=check_conditions(conditions, comparisons))
     if list is not None or csv is not None:
         result = replace(result, **_problem_files(result, list, out, csv))
     if page is not None:
@@ -457,7 +461,7 @@ def view(
       True
       >>> session.close()  # or session.serve(), until Ctrl-C
     """
-    from offleash.reporting.page.build import PageText, view_page
+    from offleash.reporting.page.build import PageText, shown_runs, view_page
     from offleash.reporting.samples import SampleStore
     from offleash.reporting.view import ViewServer, check_port, problem_fragment
     from offleash.results.comparison import ViewSession
@@ -467,5 +471,5 @@ def view(
     subject = result.with_texts(progress)
     place = "" if problem is None else problem_fragment(subject.comparison, problem)
     page = view_page(subject, PageText(command=command, steps=result.next_steps), progress)
-    server = ViewServer(SampleStore(subject.comparison), page, port)
+    server = ViewServer([SampleStore(part.comparison) for part in shown_runs(subject)], page, port)
     return ViewSession(server.url + place, server, result, open)

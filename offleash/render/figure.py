@@ -100,11 +100,13 @@ def lines(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X
     ]
 
 
-def bands(rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y) -> list[Chart]:
+def bands(
+    rows: Sequence[Row], field: str, traces: Mapping[str, Trace], x: alt.X, y: alt.Y, opacity: float = 0.17
+) -> list[Chart]:
     """A band from `low`, the field of `y`, to `high` for each value of a field."""
     return [
         alt.Chart(data([row for row in rows if row[field] == name]))
-        .mark_area(color=colour, opacity=0.17)
+        .mark_area(color=colour, opacity=opacity)
         .encode(x=x, y=y, y2="high:Q")
         for name, (colour, _) in traces.items()
     ]
@@ -143,6 +145,21 @@ RUNS = {"before": "#7c8a96", "after": "#9b5de5"}
 RUNS_ON_PAPER = {"before": "#98a4b0", "after": "#5a189a"}  # lightness differs too, for prints in grey
 DASHES = {"before": [5, 3], "after": [1, 0]}
 RUN_SHAPES = {"before": "circle", "after": "square"}
+# Runs after the first, where there are several: by their order for checkpoints, else as different as eight can be. None
+# is so light or so dark that it is lost on the ground of the page.
+ORDERED_RUNS = ("#dca000", "#e0632b", "#c0408f", "#7b4fe0")
+DIFFERENT_RUNS = ("#9b5de5", "#2383c4", "#009e73", "#d55e00", "#cc5f9d", "#a89400", "#4ab0c9", "#8a5a44")
+DIFFERENT_SHAPES = (
+    "square",
+    "triangle-up",
+    "diamond",
+    "triangle-down",
+    "cross",
+    "circle",
+    "triangle-right",
+    "triangle-left",
+)
+DIFFERENT_DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 3], [3, 1])
 CLASSES = {"P": "#2383c4", "E": "#009e73", "S": "#d55e00", "O": "#8f8f8f", "U": "#b8a200"}
 CLASS_NAMES = {"P": "P kept", "E": "E gained", "S": "S lost", "O": "O neither", "U": "undetermined"}
 SHAPES = {"P": "circle", "E": "triangle-up", "S": "triangle-down", "O": "square", "U": "diamond"}
@@ -170,3 +187,11 @@ def run_colours(look: FigureFormat) -> dict[str, str]:
 def class_fills(look: FigureFormat) -> dict[str, float]:
     """Opacities of areas by class."""
     return FILLS_ON_PAPER if look.paper else FILLS
+
+
+def ordered_colours(count: int) -> list[str]:
+    """Colours of so many runs in their order, from amber to violet."""
+    stops = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in ORDERED_RUNS])
+    at = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) - 1.0])
+    channels = [np.interp(at, np.arange(len(stops)), stops[:, channel]) for channel in range(3)]
+    return [f"#{round(red):02x}{round(green):02x}{round(blue):02x}" for red, green, blue in zip(*channels, strict=True)]

@@ -17,7 +17,6 @@ from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import Finding, headline
-from offleash.comparing.leaderboard import Estimate, leaderboard
 from offleash.comparing.next_steps import NextStep
 from offleash.comparing.sentences import (
     details,
@@ -36,6 +35,7 @@ from offleash.stats.change import METRICS, SupportChange
 if TYPE_CHECKING:
     from offleash.comparing.conditions import CheckedCondition
     from offleash.comparing.flips import Flips
+    from offleash.comparing.leaderboard import Estimate
     from offleash.verifying.logs import Disagreement
 
 
@@ -73,6 +73,8 @@ def document(
     whole: Json = {"schema": SCHEMA, "headline": sections[-1]["headline"]} | sections[-1]
     if len(comparisons) > 1:
         whole["comparisons"] = sections
+        from offleash.comparing.leaderboard import leaderboard
+
         whole["leaderboard"] = encode(leaderboard(comparisons))
         # several comparisons repeat the notes on their first run
         whole["notes"] = encode(dict.fromkeys(note for comparison in comparisons for note in comparison.notes).keys())
@@ -273,6 +275,8 @@ def _benchmarks(comparison: Comparison) -> Table:
 
 def _leaderboard(comparisons: Sequence[Comparison]) -> Table:
     """All runs: pass@1, pass@k and the rates, the 95% interval of each below its value."""
+    from offleash.comparing.leaderboard import leaderboard
+
     rows = leaderboard(comparisons)
     before, k = comparisons[0].change.before, rows[0].k
     table = Table(
@@ -294,7 +298,7 @@ def _leaderboard(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
-def _estimate(estimate: Estimate | None) -> str:
+def _estimate(estimate: "Estimate | None") -> str:
     """A value and its interval below it, short enough for five of them in 80 columns; empty for the first run."""
     if estimate is None:
         return ""

@@ -9,7 +9,7 @@ import errno
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,11 +61,11 @@ class BadRequestError(Exception):
         self.status = status
 
 
-def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
+def answer(stores: Sequence[SampleStore], page: bytes, target: str) -> HttpResponse:
     """The response to one request.
 
     Args:
-        store: where samples are read from.
+        stores: where samples are read from: one per comparison that the page shows, the last by default.
         page: the HTML page, which is served at `/`.
         target: path and query as the browser sent them.
     """
@@ -78,7 +78,9 @@ def answer(store: SampleStore, page: bytes, target: str) -> HttpResponse:
         if path not in ROUTES:
             raise BadRequestError(404, f"Not found: {path[:80]!r}. Known paths: /, {', '.join(ROUTES)}.")
         route = ROUTES[path]
-        return HttpResponse(200, script_json(route.document(store, _parsed_query(query, route.names))).encode())
+        parameters = _parsed_query(query, (*route.names, "comparison"))
+        store = stores[_number(parameters, "comparison", 0, len(stores) - 1, len(stores) - 1)]
+        return HttpResponse(200, script_json(route.document(store, parameters)).encode())
     except BadRequestError as error:
         return refusal(error.status, str(error))
     except READ_ERRORS as error:
@@ -200,12 +202,12 @@ API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 
 class ViewServer:
-    """Serves a page and the samples of a store on 127.0.0.1 until it is closed."""
+    """Serves a page and the samples of its comparisons on 127.0.0.1 until it is closed."""
 
-    def __init__(self, store: SampleStore, page: str, port: int = 0) -> None:
+    def __init__(self, stores: Sequence[SampleStore], page: str, port: int = 0) -> None:
         check_port(port)
         try:
-            self._listener = _Listener(store, page.encode(), port)
+            self._listener = _Listener(stores, page.encode(), port)
         except OSError as error:
             raise _port_error(port, error) from None
         self._started = False
@@ -261,8 +263,8 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = False  # a browser keeps connections open; Ctrl-C does not wait for it
     allow_reuse_port = False
 
-    def __init__(self, store: SampleStore, page: bytes, port: int) -> None:
-        self.store, self.page = store, page
+    def __init__(self, stores: Sequence[SampleStore], page: bytes, port: int) -> None:
+        self.stores, self.page = stores, page
         super().__init__((LOOPBACK, port), _Request)
         names = (LOOPBACK, "localhost")
         # browsers omit the port from the Host header only where it is the default one
@@ -308,7 +310,7 @@ class _Request(BaseHTTPRequestHandler):
             return
         # a body that is left unread on an open connection would be parsed as the next request (request smuggling)
         more = any(name in self.headers for name in BODY_HEADERS)
-        self._send(answer(listener.store, listener.page, self.path), close=more)
+        self._send(answer(listener.stores, listener.page, self.path), close=more)
 
     def do_HEAD(self) -> None:
         """The headers of the same GET; `_send` leaves out the body."""

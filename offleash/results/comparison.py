@@ -315,7 +315,8 @@ class ComparisonResult(Result):
             return markdown(self.of_samples(), self.union, command, self.conditions)
         from offleash.reporting.page.build import PageText, report_page
 
-        return report_page(self.with_texts(progress), PageText(command=command, steps=self.next_steps), progress)
+        page_text = PageText(command=command, steps=self.next_steps, conditions=self.conditions)
+        return report_page(self.with_texts(progress), page_text, progress)
 
     def figure(self, name: str, *, width: int | None = None) -> "FigureResult":
         """One of the figures of the page: `passes`, `plane`, `support`, ... (docs/report.md)."""

@@ -63,7 +63,9 @@ def test_a_report_has_them_too(tmp_path: Path, format_name: str) -> None:
     assert done.code == 3
     assert "SRR<0.95 fails" in done.out
     text = out.read_text(encoding="utf-8")
-    assert ("| `SRR<0.95` | **fails** |" if format_name == "md" else "SRR&lt;0.95") in text
+    assert (
+        "| `SRR<0.95` | **fails** |" if format_name == "md" else 'data-outcome="fails">rl: SRR&lt;0.95 fails'
+    ) in text
 
 
 @pytest.mark.parametrize("condition", ["SSR<0.95", "SRR<95", "SRR", "losses<3"])

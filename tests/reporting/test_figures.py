@@ -355,3 +355,24 @@ def test_what_is_told_apart_by_colour_is_explained(answers: FigureInput) -> None
 def test_an_unknown_figure_is_refused_with_the_nearest_name(counts: FigureInput) -> None:
     with pytest.raises(OffleashError, match="plane"):
         figure("plain", counts)
+
+
+def test_pass_at_k_of_several_runs_has_a_curve_per_run_and_of_many_a_spread_that_ends_with_the_last(
+    tmp_path: Path,
+) -> None:
+    files = [write_counts(tmp_path / f"step{r}.csv", [r % 5, 9, 1, 0] * 4, 16) for r in range(14)]
+    for used in (files[:4], files):
+        drawn = figure("passes", compared(*map(str, used)), PAPER)
+        assert isinstance(drawn, Figure)
+        spec = drawn.facets[0].to_dict()
+        names = next(
+            layer["encoding"]["color"]["scale"]["domain"] for layer in spec["layer"] if "color" in layer["encoding"]
+        )
+        colours = next(
+            layer["encoding"]["color"]["scale"]["range"] for layer in spec["layer"] if "color" in layer["encoding"]
+        )
+        assert names[0] == "step0"
+        assert names[-1] == used[-1].stem
+        assert len(names) == len(set(colours)) == min(len(used), 9)
+        assert f"{len(names)} curves of pass@k" in drawn.alt
+        assert ("5 of the 13 runs after the first are not drawn" in drawn.caption) == (len(used) > 9)

@@ -112,7 +112,7 @@ def test_of_counts_a_problem_has_its_numbers_and_no_samples(tmp_path: Path) -> N
 
 
 def test_a_port_that_is_taken_is_named(server: ViewServer, store: SampleStore) -> None:
-    for refused in (check_port, lambda port: ViewServer(store, "", port)):
+    for refused in (check_port, lambda port: ViewServer([store], "", port)):
         with pytest.raises(OffleashError, match=f"Port {port_of(server)} .*already in use.*--port 0"):
             refused(port_of(server))
     with pytest.raises(OffleashError, match=r"65535\. Found 70000"):
@@ -120,10 +120,10 @@ def test_a_port_that_is_taken_is_named(server: ViewServer, store: SampleStore) -
 
 
 def test_a_server_that_never_served_can_be_closed_and_its_port_had_again(store: SampleStore) -> None:
-    server = ViewServer(store, "")
+    server = ViewServer([store], "")
     port = port_of(server)
     server.close()
-    ViewServer(store, "", port).close()
+    ViewServer([store], "", port).close()
 
 
 GROWTH = """

@@ -49,7 +49,7 @@ def shelf_of(*arguments: Path) -> SampleStore:
 
 @contextmanager
 def serving(store: SampleStore) -> Iterator[ViewServer]:
-    with ViewServer(store, PAGE) as server:
+    with ViewServer([store], PAGE) as server:
         thread = Thread(target=server.serve)
         thread.start()
         yield server

@@ -138,7 +138,10 @@ def _facet(
     several = legend(kinds, look)
     colours, shapes = (alt.Scale(domain=kinds, range=part[: len(kinds)]) for part in (style[0], style[2]))
     wide = sum(map(len, labels)) > (30 if look.paper else 60)
-    axis = alt.Axis(labelAngle=-35 if wide else 0, labelLimit=110, labelOverlap=True, grid=False, title=None)
+    # slanted names of a dozen runs do not overlap, and a name that is left out cannot be guessed as a step can
+    axis = alt.Axis(
+        labelAngle=-35 if wide else 0, labelLimit=110, labelOverlap=len(labels) > 12, grid=False, title=None
+    )
     x = alt.X("run:O", axis=axis, scale=alt.Scale(domain=labels))
     y, low = (alt.Y(field, title=title, scale=alt.Scale(domain=[0, 1])) for field in ("value:Q", "low:Q"))
     traces = {kind: (style[0][i], style[1][i]) for i, kind in enumerate(kinds)}

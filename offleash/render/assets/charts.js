@@ -49,11 +49,15 @@ async function draw(chart) {
   });
 }
 
+// A figure of a comparison that is not chosen has no width; it is drawn when it is shown.
+const waiting = (chart) => chart.stale && chart.place.offsetParent !== null;
+
 let drawing = false;
 async function drawAll() {
   if (drawing) return;
   drawing = true;
-  for (let next = charts.find((chart) => chart.stale); next; next = charts.find((chart) => chart.stale)) {
+  document.documentElement.dataset.charts = "drawing";
+  for (let next = charts.find(waiting); next; next = charts.find(waiting)) {
     next.stale = false;
     try {
       await draw(next);
@@ -68,7 +72,6 @@ async function drawAll() {
 }
 
 function redraw(which = () => true) {
-  document.documentElement.dataset.charts = "drawing";
   for (const chart of charts) if (which(chart)) chart.stale = true;
   drawAll();
 }
@@ -77,10 +80,10 @@ function startCharts() {
   document.body.append(tip);
   for (const place of document.querySelectorAll(".chart")) charts.push({ place, stale: true, view: null });
   themeListeners.push(() => redraw());
-  let waiting = 0;
+  let resized = 0;
   addEventListener("resize", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => redraw((chart) => Math.abs(chart.place.getBoundingClientRect().width - chart.width) > 4), 200);
+    clearTimeout(resized);
+    resized = setTimeout(() => redraw((chart) => chart.place.offsetParent !== null && Math.abs(chart.place.getBoundingClientRect().width - chart.width) > 4), 200);
   });
   redraw();
 }

@@ -19,7 +19,7 @@ function answerTable(side) {
 
 function side(runData, row, run) {
   const correct = element("span", { class: "facts-line" }, `correct: ${counts(row, run)}`);
-  const title = element("h3", {}, element("bdi", {}, about.runs[run]), correct);
+  const title = element("h3", {}, element("bdi", {}, runs[run]), correct);
   const box = element("section", { class: "side", "data-run": run }, title);
   if (!runData) return box;
   const table = answerTable(runData);
@@ -62,7 +62,7 @@ async function openProblem(row) {
   document.getElementById("problem-title").focus();
   let detail = null;
   try {
-    detail = about.served ? await fetchJson("problem", { row }) : read(`problem-${row}`);
+    detail = about.served ? await fetchJson("problem", { row }) : read(`problem${about.comparisons ? about.comparisons[shown].suffix : ""}-${row}`);
   } catch (error) {
     body.append(element("p", {}, `Could not be loaded: ${error.message}`));
   }

@@ -2,7 +2,8 @@
 const PAGE_OF_SAMPLES = 20;
 
 async function fetchJson(path, parameters) {
-  const response = await fetch(`/api/${path}?${new URLSearchParams(parameters)}`);
+  const which = about.comparisons ? { ...parameters, comparison: shown } : parameters;
+  const response = await fetch(`/api/${path}?${new URLSearchParams(which)}`);
   const body = await response.json();
   if (!response.ok) throw new Error(body.error || `the server returned ${response.status}`);
   return body;

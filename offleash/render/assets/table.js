@@ -1,8 +1,11 @@
 // The table of problems: search, classes, sorting; rows are added as the reader comes near the end.
-const problems = about.problems;
+// With several runs, the reader chooses the comparison that is shown; all are on the same problems.
+let problems = about.problems;
+let runs = about.runs;
+let shown = about.comparisons ? about.comparisons.length - 1 : 0;
+let significant = new Set(problems.sure);
+let heldRows = new Set(problems.held);
 const total = problems.problem.length;
-const significant = new Set(problems.sure);
-const heldRows = new Set(problems.held);
 const drawnOf = (row, run) => (Array.isArray(problems.drawn[run]) ? problems.drawn[run][row] : problems.drawn[run]);
 const rateOf = (row, run) => problems.correct[run][row] / Math.max(drawnOf(row, run), 1);
 const CHUNK = 60;
@@ -26,7 +29,7 @@ const SORTS = {
 function columns() {
   const base = [["class", "class", "col-class"], ["problem", "problem", "col-problem"], ["text", "question", "col-text"]];
   const bench = problems.benchmark ? [["benchmark", "benchmark", "col-benchmark"]] : [];
-  const counts = [["before", about.runs[0], "col-n"], ["after", about.runs[1], "col-n"]];
+  const counts = [["before", runs[0], "col-n"], ["after", runs[1], "col-n"]];
   return [...base, ...bench, ...counts, ["p", "p (rate changed)", "col-p"]];
 }
 
@@ -87,17 +90,39 @@ function list() {
   addRows();
 }
 
-function startTable() {
-  const box = document.getElementById("classes");
+function classBoxes() {
+  const labels = [];
   for (const name of "SEPOU") {
     const every = [...problems.class].filter((letter) => letter === name).length;
     if (!every) continue;
-    const tick = element("input", { type: "checkbox", checked: true, "data-class": name });
+    const tick = element("input", { type: "checkbox", checked: state.classes.has(name), "data-class": name });
     tick.addEventListener("change", () => {
       tick.checked ? state.classes.add(name) : state.classes.delete(name);
       list();
     });
-    box.append(element("label", { class: classOf(name) }, tick, " ", element("b", {}, name), ` ${CLASS_WORDS[name]} (${number(every)})`));
+    labels.push(element("label", { class: classOf(name) }, tick, " ", element("b", {}, name), ` ${CLASS_WORDS[name]} (${number(every)})`));
+  }
+  const box = document.getElementById("classes");
+  box.replaceChildren(box.querySelector("legend"), ...labels);
+}
+
+function showComparison(number) {
+  shown = number;
+  const chosen = about.comparisons[number];
+  problems = { ...about.problems, ...chosen.problems };
+  runs = chosen.runs;
+  significant = new Set(problems.sure);
+  heldRows = new Set(problems.held);
+  classBoxes();
+  head();
+  list();
+  drawAll(); // figures that were hidden until now
+}
+
+function startTable() {
+  classBoxes();
+  for (const choice of document.querySelectorAll(".selector input")) {
+    choice.addEventListener("change", () => showComparison(Number(choice.value)));
   }
   let waiting = 0;
   document.getElementById("search").addEventListener("input", (event) => {

@@ -5,8 +5,9 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,10 +17,13 @@ from offleash.analyses.entropy.entropy import entropies_of
 from offleash.analyses.entropy.report import directions_text, positions_text
 from offleash.analyses.entropy.terminal import difference, label, shown_value
 from offleash.comparing.compare import Comparison
+from offleash.comparing.conditions import CheckedCondition
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.headline import headline
+from offleash.comparing.leaderboard import RATES, Estimate, leaderboard
 from offleash.comparing.next_steps import NextStep
+from offleash.comparing.per_problem import detail
 from offleash.comparing.sentences import (
     absence,
     details,
@@ -34,13 +38,14 @@ from offleash.data.tally import Per
 from offleash.progress import Progress, silent
 from offleash.render.escape import clipped, script_json
 from offleash.render.figure import PAGE, Figure, MissingFigure
+from offleash.render.json import Json
 from offleash.render.numbers import whole
 from offleash.render.page import chart_script_source, own_script, policy, style, template
 from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISREADINGS
 from offleash.reporting.markdown import rule_in_words
-from offleash.reporting.page.charts import compiled_charts, without_validation
-from offleash.reporting.page.problems import EmbeddedProblems, embed_problems, searchable_letters, table
+from offleash.reporting.page.charts import CompiledChart, compiled_charts, without_validation
+from offleash.reporting.page.problems import MAX_BYTES, EmbeddedProblems, embed_problems, searchable_letters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
@@ -108,33 +113,49 @@ def verdict_table(comparison: Comparison) -> Table:
     return Table(head, rows)
 
 
-def checkpoint_table(subject: FigureInput) -> Table | None:
-    """Each checkpoint against the first run, and all of them together; None where there is one comparison."""
-    if len(subject.comparisons) < 2:
+def leaderboard_table(subject: FigureInput) -> Table | None:
+    """Every run with pass@1, pass@k and the rates, 95% intervals below them; None where there is one comparison."""
+    rows = leaderboard(subject.comparisons)
+    if not rows:
         return None
-    last, seen = subject.comparison, subject.comparison.change.rule is Rule.SEEN
-    k, by_problem = last.change.k, last.tally.per is Per.PROBLEM
-    passes = ["pass@1", f"pass@{k:,}" if seen else "share reached"] if by_problem else []
+    passes = ["pass@1", f"pass@{rows[0].k:,}"] if rows[0].pass_at_1 is not None else []
+    cells = []
+    for row in rows:
+        values = [_estimate(row.pass_at_1), _estimate(row.pass_at_k)] if passes else []
+        for name in RATES:  # each rate with that of an unchanged model drawn twice in the next column
+            estimate = row.rate(name)
+            same = "" if estimate is None else "–" if row.redraw is None else _value(row.redraw[name])
+            values += [_estimate(estimate), same]
+        cells.append([row.run, *values])
+    heads = [head for name in RATES for head in (name, f"{name}, unchanged model")]
+    return Table(["run", *passes, *heads], cells)
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    low, high = estimate.interval.low, estimate.interval.high
+    return _value(estimate.value) + (f"\n[{low:.3f}, {high:.3f}]" if np.isfinite(low) else "")
+
+
+def class_table(subject: FigureInput) -> Table:
+    """P, E, S, O of each run after the first with the bounds on losses and gains, and of the union of checkpoints."""
     rows = []
     for comparison in subject.comparisons:
-        change = comparison.change
-        reached = (change.P + change.E) / change.problems if change.problems else float("nan")
-        cells = [whole(float(getattr(change, name))) for name in "PESO"]
-        same = redraw_rates(change)
-        # each rate with that of an unchanged model drawn twice in the next column
-        values = [_value(rates.get(name, np.nan)) for name in METRICS for rates in (change.value, same)]
-        first = [_value(float(comparison.curves["after"].value_K[0])), _value(reached)] if by_problem else []
-        rows.append([change.after, *first, *cells, *values])
+        change, evidence = comparison.change, comparison.evidence
+        at_least = [
+            "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
+        ]
+        rows.append([change.after, *(whole(float(getattr(change, name))) for name in "PESO"), *at_least])
     # the union is counted per problem by the rule seen, so it has no place in a table of another rule or target
-    together = subject.union
-    if together is not None and by_problem and seen:
-        every = [(f"union of {together.checkpoints}, {k:,} samples each", together.each_k)]
+    together, last = subject.union, subject.comparison
+    if together is not None and last.tally.per is Per.PROBLEM and last.change.rule is Rule.SEEN:
+        every = [(f"union of {together.checkpoints}, {last.change.k:,} samples each", together.each_k)]
         if together.equal_k is not None:
-            every.append((f"union of {together.checkpoints}, {k:,} samples in total", together.equal_k))
-        # the union has no rates, since no intervals are computed for it
-        rows += [[name, "", "", *map(whole, cells), *[""] * 2 * len(METRICS)] for name, cells in every]
-    heads = [head for name in METRICS for head in (name, f"{name}, unchanged model")]
-    return Table(["run", *passes, "P", "E", "S", "O", *heads], rows)
+            every.append((f"union of {together.checkpoints}, {last.change.k:,} samples in total", together.equal_k))
+        rows += [[name, *map(whole, cells), "", ""] for name, cells in every]
+    bounds = ["lost, rate fell on at least", "gained, rate rose on at least"]
+    return Table(["run", "P kept", "E gained", "S lost", "O neither", *bounds], rows)
 
 
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:
@@ -234,6 +255,9 @@ def _value(value: float) -> str:
 LIBRARIES = ("numpy", "scipy", "polars", "altair", "vl-convert-python")
 
 
+MOST_RUNS = 12  # runs after the first that a page shows in full: each adds its figures and its table of problems
+
+
 @dataclass(frozen=True)
 class PageText:
     """What a page says beside its comparison."""
@@ -243,82 +267,163 @@ class PageText:
     sentences: Sequence[str] = ()
     chapters: Sequence[Chapter] = ()  # other comparisons, in short
     steps: Sequence[NextStep] = ()  # what to do next
+    conditions: Sequence[CheckedCondition] = ()  # of --fail-if
+
+
+def shown_runs(subject: FigureInput) -> list[FigureInput]:
+    """Each comparison that the page shows in full, as figures take it: all, or a spread that ends with the last.
+
+    Classes that depend on doubtful verdicts are known for the last only.
+    """
+    every = subject.comparisons
+    chosen = np.linspace(0, len(every) - 1, min(len(every), MOST_RUNS)).round().astype(int).tolist()
+    parts = [FigureInput((every[i],), None, detail(every[i])) for i in chosen[:-1]]
+    return [*parts, replace(subject, comparisons=every[-1:], union=None)]
 
 
 def report_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
     """A page that needs nothing but itself: all figures, and the samples of some problems."""
     progress("page: choosing problems to embed")
-    store = SampleStore(subject.comparison)
-    embedded = (
-        embed_problems(subject.detail, store) if _has_samples(store) else EmbeddedProblems({}, _no_samples_text(store))
-    )
-    return _page(subject, page_text or PageText(), embedded, served=False, progress=progress)
+    parts = shown_runs(subject)
+    embedded = []
+    for part in parts:
+        store = SampleStore(part.comparison)
+        samples = embed_problems(part.detail, store, MAX_BYTES // len(parts)) if _has_samples(store) else None
+        embedded.append(samples or EmbeddedProblems({}, _no_samples_text(store)))
+    return _page(subject, parts, page_text or PageText(), embedded, served=False, progress=progress)
 
 
 def view_page(subject: FigureInput, page_text: PageText | None = None, progress: Progress = silent) -> str:
-    """The same page for a server that hands out every sample of every problem."""
-    store = SampleStore(subject.comparison)
-    words = (
-        "Every sample of every problem, read from the run folders." if _has_samples(store) else _no_samples_text(store)
+    """The same page for a server that hands out every sample of every problem of `shown_runs`."""
+    parts = shown_runs(subject)
+    embedded, any_samples = [], False
+    for part in parts:
+        store = SampleStore(part.comparison)
+        any_samples |= _has_samples(store)
+        held = "Every sample of every problem, read from the run folders."
+        embedded.append(EmbeddedProblems({}, held if _has_samples(store) else _no_samples_text(store)))
+    return _page(subject, parts, page_text or PageText(), embedded, served=any_samples, progress=progress)
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """What a page shows of one comparison; of several the reader chooses one."""
+
+    subject: FigureInput
+    number: int  # its place in the selector
+    suffix: str  # of ids: empty for the last, which is shown first
+    figures: list[tuple[Figure, list[CompiledChart]]]
+    missing: list[MissingFigure]
+    embedded: EmbeddedProblems
+    cautions: list[str]
+
+    @property
+    def comparison(self) -> Comparison:
+        return self.subject.comparison
+
+    def words(self) -> dict[str, Any]:
+        """Everything that the template prints of it."""
+        comparison = self.comparison
+        return {
+            "number": self.number,
+            "suffix": self.suffix,
+            "change": comparison.change,
+            "headline": headline(comparison),
+            "details": details(comparison),
+            "rule": rule_in_words(comparison),
+            "tiles": tiles(comparison),
+            "averaging_note": averaging_note(comparison),
+            "rates": rates(comparison),
+            "warnings": [*warnings(comparison), *self.cautions],
+            # without any gain it is part of the finding
+            "absence": absence(comparison) if comparison.evidence.E else "",
+            "passed_checks": passed_checks(comparison),
+            "verdict_table": verdict_table(comparison),
+            "entropy": entropy(self.subject),
+            "notes": [
+                f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(comparison.notes)
+            ],
+            "figures": self.figures,
+            "missing": self.missing,
+            "held": self.embedded.words + _missing_texts(self.subject),
+            "sources": sources(comparison),
+            "documents": {row: Markup(text) for row, text in self.embedded.documents.items()},
+        }
+
+
+def _part(
+    subject: FigureInput, number: int, last: int, embedded: EmbeddedProblems, names: Sequence[str], progress: Progress
+) -> RunPart:
+    """One comparison with its figures.
+
+    Every figure is tried: one that these runs do not allow returns Missing with a reason, which the page lists.
+    """
+    drawn = _drawn(subject, names, progress)
+    flips = [] if subject.flips is None else cautions(subject.flips)
+    return RunPart(
+        subject,
+        number,
+        "" if number == last else f"-{number}",
+        [(figure, compiled_charts(figure)) for figure in drawn if isinstance(figure, Figure)],
+        [figure for figure in drawn if isinstance(figure, MissingFigure)],
+        embedded,
+        flips,
     )
-    return _page(
-        subject, page_text or PageText(), EmbeddedProblems({}, words), served=_has_samples(store), progress=progress
-    )
+
+
+def _drawn(subject: FigureInput, names: Sequence[str], progress: Progress) -> list[Figure | MissingFigure]:
+    """Figures by their names."""
+    drawn = []
+    for name in names:
+        progress(f"page: {subject.comparison.change.after}, figure {name}")
+        with without_validation():
+            drawn.append(FIGURES[name](subject, PAGE))
+    return drawn
+
+
+ALL_RUNS = ("passes", "checkpoints")  # figures that show several runs together
 
 
 def _page(
-    subject: FigureInput, page_text: PageText, embedded: EmbeddedProblems, served: bool, progress: Progress
+    subject: FigureInput,
+    subjects: Sequence[FigureInput],
+    page_text: PageText,
+    embedded: Sequence[EmbeddedProblems],
+    served: bool,
+    progress: Progress,
 ) -> str:
     """The page from its template.
 
     What comes from a log is escaped by the template, or by `script_json` where it is data of a script: only our own
     style, scripts and JSON are marked as safe.
     """
-    comparison, detail = subject.comparison, subject.detail
-    drawn: list[Figure | MissingFigure] = []
-    # every figure is tried: one that these runs do not allow returns Missing with a reason, which the page lists
-    for name, draw in FIGURES.items():
-        progress(f"page: figure {name}")
-        with without_validation():
-            drawn.append(draw(subject, PAGE))
+    comparison, several, last = subject.comparison, len(subject.comparisons) > 1, len(subjects) - 1
+    # with several runs, the figure of all of them has a place of its own
+    names = [name for name in FIGURES if not several or name != "checkpoints"]
+    parts = [
+        _part(part, number, last, held, names, progress)
+        for number, (part, held) in enumerate(zip(subjects, embedded, strict=True))
+    ]
+    shared = [figure for figure in _drawn(subject, ALL_RUNS, progress) if isinstance(figure, Figure)] if several else []
     progress("page: assembling")
     # the policy names these scripts by their hash, so they must be the exact texts that the template embeds
     scripts = [chart_script_source(), own_script()]
-    about = {
-        "runs": [comparison.change.before, comparison.change.after],
-        "k": comparison.change.k,
-        "served": served,
-        "problems": table(detail, set(embedded.documents)),
-    }
     return template("page.html.j2").render(
         comparison=comparison,
         change=comparison.change,
-        problems=len(detail.class_P),
+        problems=len(subject.detail.class_P),
         page_text=page_text,
-        headline=headline(comparison),
-        details=details(comparison),
-        rule=rule_in_words(comparison),
-        tiles=tiles(comparison),
-        averaging_note=averaging_note(comparison),
-        rates=rates(comparison),
-        warnings=[*warnings(comparison), *([] if subject.flips is None else cautions(subject.flips))],
+        parts=[part.words() for part in parts],
+        left_out=len(subject.comparisons) - len(subjects),
         single_training=single_training(subject.several),
-        absence=absence(comparison) if comparison.evidence.E else "",  # without any gain it is part of the finding
         runs_are=None if subject.several is None else runs_are_text(subject.several),
-        passed_checks=passed_checks(comparison),
-        verdict_table=verdict_table(comparison),
-        entropy=entropy(subject),
-        notes=[f"{note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in dict.fromkeys(comparison.notes)],
-        steps=checkpoint_table(subject),
-        figures=[(figure, compiled_charts(figure)) for figure in drawn if isinstance(figure, Figure)],
-        missing=[figure for figure in drawn if isinstance(figure, MissingFigure)],
-        held=embedded.words + _missing_texts(subject),
-        searched=f"{searchable_letters(len(detail.class_P)):,}",
-        documents={row: Markup(text) for row, text in embedded.documents.items()},
-        about=Markup(script_json(about)),
+        leaderboard=leaderboard_table(subject),
+        classes=class_table(subject),
+        shared=[(figure, compiled_charts(figure)) for figure in shared],
+        searched=f"{searchable_letters(len(subject.detail.class_P)):,}",
+        about=Markup(script_json(_about(parts, served))),
         glossary=GLOSSARY,
         misleads=MISREADINGS,
-        sources=sources(comparison),
         versions=f"offleash {__version__}, Python {platform.python_version()}, "
         + ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
         policy=policy(scripts, served),
@@ -326,6 +431,26 @@ def _page(
         scripts=[Markup(script) for script in scripts],
         served=served,
     )
+
+
+def _about(parts: Sequence[RunPart], served: bool) -> Json:
+    """The data of the page's scripts: the last comparison, and of several what differs in each."""
+    last = parts[-1]
+    tables = [table(part.subject.detail, set(part.embedded.documents)) for part in parts]
+    about: Json = {
+        "runs": [last.comparison.change.before, last.comparison.change.after],
+        "k": last.comparison.change.k,
+        "served": served,
+        "problems": tables[-1],
+    }
+    if len(parts) > 1:
+        about["comparisons"] = [
+            {"runs": [part.comparison.change.before, part.comparison.change.after], "suffix": part.suffix}
+            # all comparisons are on the same problems, whose ids and texts are in `problems`
+            | {"problems": {name: columns[name] for name in ("class", "correct", "drawn", "p", "sure", "held")}}
+            for part, columns in zip(parts, tables, strict=True)
+        ]
+    return about
 
 
 def _has_samples(store: SampleStore) -> bool:
