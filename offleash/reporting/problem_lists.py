@@ -104,11 +104,16 @@ def _table(problems: ProblemList) -> Table:
     benchmarks = rows["benchmark"].n_unique() > 1
     asked = rows["question"].null_count() < rows.height
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("problem", overflow="fold")  # whole, since it is to be pasted
+    # whole, since it is to be pasted; the question gives way first
+    longest = max((len(clean(name)) for name in rows["id"]), default=0)
+    table.add_column("problem", overflow="fold", min_width=min(max(longest, len("problem")), 28))
     if benchmarks:
         table.add_column("benchmark", overflow="fold")
-    for name in (clean(change.before), clean(change.after), "p", "q"):
-        table.add_column(name, justify="right", no_wrap=name in "pq")
+    digits = max((len(f"{n:,}") for n in (*rows["n_before"], *rows["n_after"])), default=0)
+    for name in (clean(change.before), clean(change.after)):
+        table.add_column(name, justify="right", min_width=2 * digits + len(" of "))
+    for name in ("p", "q"):
+        table.add_column(name, justify="right", no_wrap=True)
     if asked:
         table.add_column("question", no_wrap=True, overflow="ellipsis")
     for row in rows.iter_rows(named=True):

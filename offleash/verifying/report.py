@@ -95,7 +95,9 @@ def notes(result: VerificationResult, kept: bool = True) -> list[str]:
         )
     if failed := result.verdicts[Verdict.FAILED.value]:
         reasons = Counter(reason for _, _, reason in result.failures)
-        frequent = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
+        # only the first failures are listed, so their counts are shown where these are all
+        whole = len(result.failures) == failed
+        frequent = "; ".join(f"{reason} ({count})" if whole else reason for reason, count in reasons.most_common(3))
         sentences.append(
             f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent}."
             + (" Run verify again to retry them." if kept else "")
