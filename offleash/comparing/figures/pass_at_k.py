@@ -128,23 +128,17 @@ def _all_in_words(subject: FigureInput, chosen: list[Comparison], labels: list[s
     what = f"{name}: the chance that at least one of k samples {correct_phrase}, averaged over {target}s"
     left_out = len(subject.comparisons) - len(chosen)
     some = f" {left_out} of the {len(subject.comparisons)} runs after the first are not drawn." if left_out else ""
-    ahead = [
-        f"beyond k = {comparison.crossing.k:.3g} {labels[0]} is ahead of {label}"
-        for comparison, label in zip(chosen, labels[1:], strict=True)
-        if comparison.crossing.k is not None and comparison.crossing.resolved
-    ]
-    crossings = f" Where the crossing is resolved: {'; '.join(ahead)}." if ahead else ""
     caption = (
         f"{what}. A band contains the whole curve of its run with 95% confidence (bootstrap over problems). Bands may "
         "overlap even where a difference is significant, because all runs share the same problems; nothing is known "
-        f"beyond k = {most:,}.{some}{crossings} {basis(last)}"
+        f"beyond k = {most:,}.{some} {basis(last)}"
     )
     curves = [chosen[0].curves["before"], *(comparison.curves["after"] for comparison in chosen)]
     ends = "; ".join(
         f"{label} from {share(curve.value_K[0])} to {share(curve.value_K[-1])}"
         for label, curve in zip(labels, curves, strict=True)
     )
-    return caption, f"{len(labels)} curves of {name} over k from 1 to {most:,}: {ends}.{crossings}"
+    return caption, f"{len(labels)} curves of {name} over k from 1 to {most:,}: {ends}."
 
 
 # fields of a tooltip and their titles
