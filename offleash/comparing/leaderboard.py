@@ -59,16 +59,17 @@ def leaderboard(comparisons: Sequence[Comparison]) -> list[LeaderboardRow]:
 
 
 def _first_row(comparison: Comparison) -> LeaderboardRow:
-    passes = [_pass(comparison, budget, "before") for budget in (1, comparison.change.k)]
-    return LeaderboardRow(comparison.before.name, comparison.change.k, *passes, None, None, None, None, None)
+    k = comparison.change.k
+    first, all_k = (_pass(comparison, budget, "before") for budget in (1, k))
+    return LeaderboardRow(comparison.before.name, k, first, all_k, None, None, None, None, None)
 
 
 def _row(comparison: Comparison) -> LeaderboardRow:
     change = comparison.change
-    rates = [Estimate(change.value[name], change.interval[name]) for name in RATES]
-    passes = [_pass(comparison, budget, "after") for budget in (1, change.k)]
+    SRR, NDR, NSCR = (Estimate(change.value[name], change.interval[name]) for name in RATES)
+    first, all_k = (_pass(comparison, budget, "after") for budget in (1, change.k))
     finding = headline(comparison).finding
-    return LeaderboardRow(comparison.after.name, change.k, *passes, *rates, _redraw(change), finding)
+    return LeaderboardRow(comparison.after.name, change.k, first, all_k, SRR, NDR, NSCR, _redraw(change), finding)
 
 
 def _redraw(change: SupportChange) -> dict[str, float] | None:

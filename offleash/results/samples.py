@@ -145,7 +145,8 @@ class StudyResult(Result):
             documents = {name: study.to_dict() for name, study in self.studies.items()}
             return studies_document(self.folder, self.cost, documents)
         if self.study is None:
-            return encode(self.cost)
+            cost: dict[str, Any] = encode(self.cost)
+            return cost
         conditions = {} if self.result is None else conditions_json(self.result.conditions)
         return {**study_document(self.study, self.report), **conditions}
 

@@ -34,7 +34,7 @@ def test_a_text_of_five_million_letters_is_cut_in_the_page_and_said_to_be(opened
 
 def test_checkpoints_stand_in_a_table_and_a_figure(opened: Open, pair: tuple[Path, Path], tmp_path: Path) -> None:
     later = make_run(tmp_path / "later", "E")
-    path = write((*pair, later), tmp_path / "report.html")
+    path = write((*pair, later), tmp_path / "report.html", "--runs-are", "checkpoints")
     with opened(path.as_uri()) as page:
         assert "union of 2" in page.inner_text("section:has(#steps-title)")
         assert page.locator("#figure-checkpoints .chart[data-drawn]").count() > 0
