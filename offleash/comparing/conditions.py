@@ -33,7 +33,7 @@ SHAPE = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=\s]+)\s*")
 BUDGET = re.compile(rf"({PASS}|{DIFFERENCE})(k|[1-9]\d{{0,8}})", re.I)
 
 
-class Outcome(StrEnum):
+class ConditionOutcome(StrEnum):
     """What became of a condition."""
 
     FAILS = "fails"  # the whole interval meets it
@@ -68,7 +68,7 @@ class CheckedCondition:
     k: int  # samples per problem
     value: float
     interval: Interval  # of losses and gains the lower bound, open above
-    outcome: Outcome
+    outcome: ConditionOutcome
     redraw: float | None = None  # the rate that an unchanged model drawn twice would have
     reason: str | None = None
 
@@ -156,9 +156,9 @@ def _check(condition: Condition, comparison: Comparison) -> CheckedCondition:
         reason = f"{value:.3f}, without an interval"
     meets = [OPERATORS[condition.operator](end, condition.limit) for end in (interval.low, interval.high)]
     if math.isnan(interval.low) or math.isnan(interval.high) or meets[0] != meets[1]:
-        outcome = Outcome.NOT_DECIDED
+        outcome = ConditionOutcome.NOT_DECIDED
     else:
-        outcome = Outcome.FAILS if meets[0] else Outcome.PASSES
+        outcome = ConditionOutcome.FAILS if meets[0] else ConditionOutcome.PASSES
     redraw = redraw_rates(comparison.change).get(condition.metric)
     return CheckedCondition(comparison.after.name, str(condition), k, value, interval, outcome, redraw, reason)
 

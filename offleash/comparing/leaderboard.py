@@ -14,21 +14,13 @@ from offleash.comparing.headline import Finding, headline
 from offleash.data.tally import Per
 from offleash.stats.change import SupportChange
 from offleash.stats.curves import Curve, curve
-from offleash.stats.intervals import Interval
+from offleash.stats.intervals import Estimate, Interval
 from offleash.stats.support_classes import thinned_cells
 
 RATES = ("SRR", "NDR", "NSCR")
 CURVES = ("before", "after", "difference")
 # the arrays of a curve, cut to one budget together
 _CURVE_ARRAYS = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its 95% interval; NaN where it is undefined."""
-
-    value: float
-    interval: Interval
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from offleash.stats.change import METRICS, SupportChange
 if TYPE_CHECKING:
     from offleash.comparing.conditions import CheckedCondition
     from offleash.comparing.flips import Flips
-    from offleash.comparing.leaderboard import Estimate
+    from offleash.stats.intervals import Estimate
     from offleash.verifying.logs import Disagreement
 
 

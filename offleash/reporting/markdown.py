@@ -13,10 +13,10 @@ import numpy as np
 from offleash.comparing.captions import FORMULAS, MEANING, NET_RATIO, SPELT_OUT
 from offleash.comparing.checkpoints import Union, several_runs_of
 from offleash.comparing.compare import Comparison
-from offleash.comparing.conditions import CheckedCondition, Outcome
+from offleash.comparing.conditions import CheckedCondition, ConditionOutcome
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import headline
-from offleash.comparing.leaderboard import Estimate, LeaderboardRow, curves_at, leaderboard
+from offleash.comparing.leaderboard import LeaderboardRow, curves_at, leaderboard
 from offleash.comparing.sentences import (
     NOTHING_LISTED,
     absence,
@@ -30,6 +30,7 @@ from offleash.comparing.sentences import (
 from offleash.data.tally import Per
 from offleash.render.escape import code, fenced, prose
 from offleash.stats.change import METRICS, SupportChange
+from offleash.stats.intervals import Estimate
 from offleash.stats.support_classes import AFTER, BEFORE, Rule
 from offleash.version import __version__
 
@@ -284,7 +285,7 @@ def _conditions(conditions: Sequence[CheckedCondition]) -> str:
         bound = math.isinf(checked.interval.high)  # of losses and gains only a lower bound is known
         ends = f"at least {checked.value:g}" if bound else _interval(checked.interval.low, checked.interval.high)
         unchanged = "" if checked.redraw is None else decimal(checked.redraw)
-        outcome = f"**{checked.outcome.value}**" if checked.outcome is Outcome.FAILS else checked.outcome.value
+        outcome = f"**{checked.outcome.value}**" if checked.outcome is ConditionOutcome.FAILS else checked.outcome.value
         value = checked.reason or ("" if bound else decimal(checked.value))
         rows.append([code(checked.run, in_table=True), code(checked.condition, in_table=True), outcome])
         rows[-1] += [value, ends, unchanged]

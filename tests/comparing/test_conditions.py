@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import offleash as ol
-from offleash.comparing.conditions import Outcome, check_conditions, parse_conditions
+from offleash.comparing.conditions import ConditionOutcome, check_conditions, parse_conditions
 from offleash.errors import OffleashError
 from tests.reporting.worlds import counted, spread, write_counts
 
@@ -62,17 +62,17 @@ def test_a_condition_fails_where_the_whole_interval_meets_it_and_passes_where_no
     assert low < high < 1
     inside = (low + high) / 2
     expected = {
-        ("<", inside): Outcome.NOT_DECIDED,
-        (">", inside): Outcome.NOT_DECIDED,
-        ("<", high): Outcome.NOT_DECIDED,
-        ("<=", high): Outcome.FAILS,
-        ("<", high + 1e-6): Outcome.FAILS,
-        ("<", low): Outcome.PASSES,
-        ("<=", low): Outcome.NOT_DECIDED,
-        (">", low): Outcome.NOT_DECIDED,
-        (">=", low): Outcome.FAILS,
-        (">", high): Outcome.PASSES,
-        (">=", high): Outcome.NOT_DECIDED,
+        ("<", inside): ConditionOutcome.NOT_DECIDED,
+        (">", inside): ConditionOutcome.NOT_DECIDED,
+        ("<", high): ConditionOutcome.NOT_DECIDED,
+        ("<=", high): ConditionOutcome.FAILS,
+        ("<", high + 1e-6): ConditionOutcome.FAILS,
+        ("<", low): ConditionOutcome.PASSES,
+        ("<=", low): ConditionOutcome.NOT_DECIDED,
+        (">", low): ConditionOutcome.NOT_DECIDED,
+        (">=", low): ConditionOutcome.FAILS,
+        (">", high): ConditionOutcome.PASSES,
+        (">=", high): ConditionOutcome.NOT_DECIDED,
     }
     for (operator, limit), outcome in expected.items():
         (condition,) = parse_conditions([f"SRR{operator}{limit!r}"])
@@ -106,14 +106,14 @@ def test_losses_fail_by_their_bound_and_are_never_shown_to_be_few(tmp_path: Path
     assert bound > 0
     conditions = parse_conditions([f"losses>={bound},losses>{bound}"])
     met, above = check_conditions(conditions, [comparison])
-    assert (met.outcome, above.outcome) == (Outcome.FAILS, Outcome.NOT_DECIDED)
+    assert (met.outcome, above.outcome) == (ConditionOutcome.FAILS, ConditionOutcome.NOT_DECIDED)
     assert str(met) == f"rl: losses>={bound} fails (at least {bound})"
 
 
 def test_an_undefined_value_decides_nothing_and_says_why(tmp_path: Path) -> None:
     comparison = counted(tmp_path, [0] * 6, [0] * 6).comparison
     (checked,) = check_conditions(parse_conditions(["SRR<0.95"]), [comparison])
-    assert checked.outcome is Outcome.NOT_DECIDED
+    assert checked.outcome is ConditionOutcome.NOT_DECIDED
     assert checked.reason is not None
     assert checked.reason in str(checked)
 

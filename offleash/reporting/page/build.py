@@ -21,7 +21,7 @@ from offleash.comparing.conditions import CheckedCondition
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.headline import headline
-from offleash.comparing.leaderboard import RATES, Estimate, leaderboard
+from offleash.comparing.leaderboard import RATES, leaderboard
 from offleash.comparing.next_steps import NextStep
 from offleash.comparing.per_problem import detail
 from offleash.comparing.sentences import (
@@ -49,6 +49,7 @@ from offleash.reporting.page.problems import MAX_BYTES, EmbeddedProblems, embed_
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
+from offleash.stats.intervals import Estimate
 from offleash.stats.support_classes import Rule
 from offleash.version import __version__
 
