@@ -64,13 +64,16 @@ def cpu_quota(groups: str, root: Path = CGROUPS) -> float:
     quota = math.inf
     for line in groups.splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        below = Path(path.lstrip("/"))
-        for part in (below, *below.parents):
+        relative_path = Path(path.lstrip("/"))
+        for ancestor in (relative_path, *relative_path.parents):
             if not controllers:  # version 2: "max 100000" or "200000 100000"
-                quota = min(quota, _ratio(_read(root / part / "cpu.max").split()))
+                quota = min(quota, _ratio(_read_or_empty(root / ancestor / "cpu.max").split()))
             elif "cpu" in controllers.split(","):  # version 1: -1 is no limit
-                folder = root / "cpu" / part
-                quota = min(quota, _ratio([_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")]))
+                folder = root / "cpu" / ancestor
+                quota = min(
+                    quota,
+                    _ratio([_read_or_empty(folder / "cpu.cfs_quota_us"), _read_or_empty(folder / "cpu.cfs_period_us")]),
+                )
     return quota
 
 
@@ -84,15 +87,15 @@ def limit_threads(environment: MutableMapping[str, str]) -> None:
         environment[OMP_VARIABLE] = str(thread_count(usable_cpus(), load))
 
 
-def _read(file: Path) -> str:
+def _read_or_empty(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return ""
 
 
-def _ratio(words: list[str]) -> float:
+def _ratio(fields: list[str]) -> float:
     """Microseconds of CPU time per period as CPUs; infinite where there is no limit, or none that can be read."""
-    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
-        return int(words[0]) / int(words[1])
+    if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit() and int(fields[1]):
+        return int(fields[0]) / int(fields[1])
     return math.inf

@@ -3,7 +3,7 @@
 Addresses, names of models and settings are part of run.json, of pages (which also show their command), of JSON, of
 progress lines and of error messages; and other users of a machine can read the arguments of a process. A key therefore
 lives in an environment variable. Where a server wants it in the query of its address, the address names the variable:
-`https://host/v1?code=$MY_KEY`. `masked` is the last line of defence, for texts on their way out.
+`https://host/v1?code=$MY_KEY`. `mask_credentials` is the last line of defence, for texts on their way out.
 """
 
 import os
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote_plus, urlencode
 
 from offleash.errors import OffleashError
 
-HIDDEN = "[hidden]"
+HIDDEN_PLACEHOLDER = "[hidden]"
 KEY_VARIABLE = "OPENAI_API_KEY"
 # Query parameters that are no secrets, and what their values look like: Azure's ?api-version=2024-10-21
 PUBLIC_PARAMETERS = {"api-version", "api_version"}
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 )
 _SECRET_SETTING = re.compile(r"(?i)(?:^|[_-])(?:token|api[_-]?key|secret|password|passwd|credentials?|authorization)$")
 _SECRET_VARIABLE = re.compile(r"(?i)(?:KEY|TOKEN|SECRET|PASSWORD)$")
-SHORTEST = 8  # characters of a variable's value that is taken for a secret: shorter ones would garble messages
+MIN_SECRET_LENGTH = 8  # characters of a variable's value that is taken for a secret: shorter ones would garble messages
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,11 @@ class ServerAddress:
         pairs = [(name, values.get(name, value)) for name, value in _parameters(query)]
         return f"{base}{mark}{urlencode(pairs)}"
 
-    def masked(self, text: str, more: str = "") -> str:
-        """A text without the secrets of the address and without `more`, escaped as in URLs and JSON or not."""
-        for secret in filter(None, (more, *(os.environ.get(name, "").strip() for name in self.variables.values()))):
+    def masked(self, text: str, extra_secret: str = "") -> str:
+        """A text without the secrets of the address and without `extra_secret`, escaped as in URLs and JSON or not."""
+        for secret in filter(
+            None, (extra_secret, *(os.environ.get(name, "").strip() for name in self.variables.values()))
+        ):
             for form in (secret, quote(secret, safe=""), quote(secret), secret.replace("/", "\\/")):
                 text = text.replace(form, "[key]")
         return text
@@ -80,26 +82,26 @@ class ServerAddress:
 
 def server_address(url: str, key_variable: str = KEY_VARIABLE) -> ServerAddress:
     """An address, parsed; one with a credential in it is refused, and the message does not show it."""
-    shown = safe(url)
+    public = public_url(url)
     header = f"put it into the environment variable {key_variable}, which is sent as a header"
     base, _, query = url.partition("#")[0].partition("?")
     if re.search(r"(?:://|:)[^/\s]*@", base):
-        raise OffleashError(f"The address {shown} contains a password. Remove it; if it is the key, {header}.")
+        raise OffleashError(f"The address {public} contains a password. Remove it; if it is the key, {header}.")
     if "#" in url:
-        raise OffleashError(f"The address {shown} has a part after '#'. Remove it.")
+        raise OffleashError(f"The address {public} has a part after '#'. Remove it.")
     if _ASSIGNMENT.search(base) or _TOKEN.search(base):
-        raise OffleashError(f"The address {shown} contains what looks like a key. Remove it, and {header}.")
+        raise OffleashError(f"The address {public} contains what looks like a key. Remove it, and {header}.")
     variables: dict[str, str] = {}
     for name, value in _parameters(query):
         if variable := _VARIABLE.fullmatch(value):
             variables[name] = variable[1]
         elif name not in PUBLIC_PARAMETERS or not _VERSION.fullmatch(value) or _TOKEN.search(value):
-            known = re.fullmatch(r"[A-Za-z][A-Za-z_-]{0,23}", name) and value and not _TOKEN.search(name)
-            named, example = (f" {name!r}", name) if known else ("", "code")
+            is_plain_name = re.fullmatch(r"[A-Za-z][A-Za-z_-]{0,23}", name) and value and not _TOKEN.search(name)
+            name_text, example = (f" {name!r}", name) if is_plain_name else ("", "code")
             raise OffleashError(
-                f"The address {shown} has a query parameter{named} that may be a key, and an address is stored with "
-                f"the run. Remove it and {header}; or, if the server wants it in the address, put it into a variable "
-                f"and write its name there, in single quotes: '{shown}?{example}=$NAME'."
+                f"The address {public} has a query parameter{name_text} that may be a key, and addresses are stored "
+                f"with the run. Remove it and {header}; or, if the server wants it in the address, put it into a "
+                f"variable and write its name there, in single quotes: '{public}?{example}=$NAME'."
             )
     return ServerAddress(url, variables)
 
@@ -111,7 +113,7 @@ def refuse_credentials(name: str, settings: Mapping[str, str]) -> None:
     by_form = _TOKEN.search(name) or _ASSIGNMENT.search(name)
     if misplaced or _USER.search(name) or (by_form and not Path(name).exists()):
         raise OffleashError(
-            f"The name of the model, {safe(name)}, contains what looks like a key, and it is stored with the run. "
+            f"The model name {public_url(name)} contains what looks like a key, and it is stored with the run. "
             f"Remove it, and put the key into an environment variable: {KEY_VARIABLE} for a server, HF_TOKEN for the "
             "hub."
         )
@@ -124,22 +126,22 @@ def refuse_credentials(name: str, settings: Mapping[str, str]) -> None:
             )
 
 
-def safe(url: str) -> str:
+def public_url(url: str) -> str:
     """A URL without what may be secret in it: user, password, query, fragment, and words that look like keys."""
-    bare = re.sub(r"((?:://|:))[^/\s]*@", r"\1", url.partition("?")[0].partition("#")[0])
-    return without_credentials(bare)[
+    without_credentials_part = re.sub(r"((?:://|:))[^/\s]*@", r"\1", url.partition("?")[0].partition("#")[0])
+    return without_credentials(without_credentials_part)[
         :200
     ]  # not by the environment: a run stores it, and compares it when it is resumed
 
 
-def masked(text: str) -> str:
+def mask_credentials(text: str) -> str:
     """A text on its way out, without what looks like a credential: in addresses, by form, and by the environment.
 
     >>> masked("--judge https://me:pw@host/v1?key=abc")
     '--judge https://host/v1?key=[hidden]'
     """
     for name, value in os.environ.items():
-        if _SECRET_VARIABLE.search(name) and len(value.strip()) >= SHORTEST:
+        if _SECRET_VARIABLE.search(name) and len(value.strip()) >= MIN_SECRET_LENGTH:
             text = text.replace(value.strip(), f"[{name}]")
     return without_credentials(text)
 
@@ -150,14 +152,18 @@ def without_credentials(text: str) -> str:
     >>> without_credentials("endpoint:https://host/v1?key=abc#model")
     'endpoint:https://host/v1?key=[hidden]#model'
     """
-    text = _TOKEN.sub(HIDDEN, _USER.sub("", text))
+    text = _TOKEN.sub(HIDDEN_PLACEHOLDER, _USER.sub("", text))
     text = re.sub(r"https?://[^\s'\"]*", lambda match: _QUERY.sub(_without_values, match[0]), text)
-    return _ASSIGNMENT.sub(lambda match: f"{match[1]}{HIDDEN}", text)
+    return _ASSIGNMENT.sub(lambda match: f"{match[1]}{HIDDEN_PLACEHOLDER}", text)
 
 
 def _without_values(match: re.Match[str]) -> str:
     return "&".join(
-        part if name in PUBLIC_PARAMETERS or _VARIABLE.fullmatch(value) else f"{name}={HIDDEN}" if value else HIDDEN
+        part
+        if name in PUBLIC_PARAMETERS or _VARIABLE.fullmatch(value)
+        else f"{name}={HIDDEN_PLACEHOLDER}"
+        if value
+        else HIDDEN_PLACEHOLDER
         for part in match[0].split("&")
         for name, _, value in [part.partition("=")]
     )

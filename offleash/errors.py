@@ -24,8 +24,8 @@ def unknown(kind: str, typed: str, known: Iterable[str]) -> OffleashError:
     There is no verifier 'maht'. Did you mean 'math'? Known: math, number.
     """
     names = sorted(known)
-    near = get_close_matches(typed, names, n=3)
+    close_matches = get_close_matches(typed, names, n=3)
     # among equally close names, one with the same letters in another order is the most likely typo
-    near.sort(key=lambda name: sorted(name) != sorted(typed))
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    close_matches.sort(key=lambda name: sorted(name) != sorted(typed))
+    hint = f" Did you mean {close_matches[0]!r}?" if close_matches else ""
     return OffleashError(f"There is no {kind} {typed!r}.{hint} Known: {', '.join(names)}.")

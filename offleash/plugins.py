@@ -35,7 +35,7 @@ GROUPS = {
     "offleash.methods": "a function that returns a Method",
     "offleash.figures": "a function figure(subject, look)",
 }
-INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages, also those of other interpreters
+INSTALL_FOLDERS = ("site-packages", "dist-packages")  # folders of installed packages, also those of other interpreters
 
 
 class PluginError(Exception):
@@ -65,17 +65,17 @@ def load_reference(reference: str) -> object:
     return getattr(module, name)
 
 
-def loaded(reference: str) -> Function:
+def load_function(reference: str) -> Function:
     """The function of a reference."""
     function = load_reference(reference)
     if not callable(function):
         where, _, name = reference.rpartition(":")
         raise PluginError(f"{name} in {where} has type {type(function).__name__}, not a function")
-    out: Function = function
-    return out
+    callable_function: Function = function
+    return callable_function
 
 
-def load_own(reference: str, what: str) -> object:
+def load_plugin(reference: str, kind: str) -> object:
     """As `load_reference`, for code that runs in this process: whatever goes wrong is an error that a user can fix.
 
     Args:
@@ -85,12 +85,12 @@ def load_own(reference: str, what: str) -> object:
     try:
         return load_reference(reference)
     except PluginError as error:
-        raise OffleashError(f"The {what} {reference} could not be loaded: {error}.") from None
+        raise OffleashError(f"The {kind} {reference} could not be loaded: {error}.") from None
     except OffleashError:
         raise
     except (Exception, SystemExit) as error:
         raise OffleashError(
-            f"The {what} {reference} could not be loaded: {error_line(error)}. Run its file with Python to see where."
+            f"The {kind} {reference} could not be loaded: {error_line(error)}. Run its file with Python to see where."
         ) from None
 
 
@@ -106,18 +106,20 @@ def _module(where: str) -> ModuleType:
             raise
     path = Path(where).expanduser().resolve()
     if not path.is_file():
-        near = get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
-        raise PluginError(f"there is no file {where}" + (f"; the closest name is {near[0]}" if near else ""))
+        close_matches = get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
+        raise PluginError(
+            f"there is no file {where}" + (f"; the closest name is {close_matches[0]}" if close_matches else "")
+        )
     _search(path.parent)  # it may import modules next to it
     state = path.stat()
     return _file_module(path, state.st_mtime_ns, state.st_size)
 
 
 @cache
-def _file_module(path: Path, changed: int, size: int) -> ModuleType:
+def _file_module(path: Path, modified_at: int, size: int) -> ModuleType:
     # the folder is part of the name: two files of one name, in two folders, are two modules
-    mark = blake2b(str(path.parent).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}_{mark}", path)
+    folder_hash = blake2b(str(path.parent).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    spec = importlib.util.spec_from_file_location(f"offleash_own_{path.stem}_{folder_hash}", path)
     if spec is None or spec.loader is None:
         raise PluginError(f"{path} cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
@@ -136,9 +138,9 @@ def _search(folder: Path) -> None:
 
 
 def _no_such_name(module: ModuleType, where: str, name: str) -> str:
-    own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-    near = get_close_matches(name, own, n=1)
-    return f"{where} has no function {name}" + (f"; the closest name is {near[0]}" if near else "")
+    functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    close_matches = get_close_matches(name, functions, n=1)
+    return f"{where} has no function {name}" + (f"; the closest name is {close_matches[0]}" if close_matches else "")
 
 
 def error_line(error: BaseException) -> str:
@@ -147,8 +149,8 @@ def error_line(error: BaseException) -> str:
         message = " ".join(str(error).split())
     except Exception:  # the __str__ of a user's exception may raise, too
         message = ""
-    named = message if isinstance(error, PluginError) else f"{type(error).__name__}: {message}"
-    return named[:300].strip(": .")
+    message_with_type = message if isinstance(error, PluginError) else f"{type(error).__name__}: {message}"
+    return message_with_type[:300].strip(": .")
 
 
 # Entry points: objects of installed packages, by name.
@@ -191,20 +193,20 @@ def load_entry_point(group: str, name: str) -> object | None:
     return plugin
 
 
-def find_own(group: str, name: str, what: str) -> object | None:
+def find_plugin(group: str, name: str, kind: str) -> object | None:
     """What a user names and offleash does not have: an entry point, FILE.py:NAME or MODULE:NAME; None: neither."""
     plugin = load_entry_point(group, name)
     if plugin is not None or not is_reference(name):
         return plugin
-    return load_own(name, what)
+    return load_plugin(name, kind)
 
 
 # Fingerprints: functions(problem, text), called in a worker by analyses/strategies/fingerprints/worker.py.
 
 
-def called(reference: str, problem: dict[str, object], text: str) -> str | None:
+def call_strategy(reference: str, problem: dict[str, object], text: str) -> str | None:
     """The strategy that the function `reference` returns for a text."""
-    strategy = loaded(reference)(problem, text)
+    strategy = load_function(reference)(problem, text)
     if strategy is None or isinstance(strategy, str):
         return strategy or None
     raise PluginError(f"{reference} returned {type(strategy).__name__} {strategy!r:.60}; it must return a str or None")
@@ -228,7 +230,7 @@ def source_hash(reference: str) -> str:
 
 def _package_version(reference: str, files: list[Path]) -> str:
     where = reference.rpartition(":")[0]
-    if where.endswith(".py") or not any(map(_installed, files)):
+    if where.endswith(".py") or not any(map(_is_installed, files)):
         return ""
     from importlib import metadata
 
@@ -245,29 +247,29 @@ def _package_version(reference: str, files: list[Path]) -> str:
 def source_files(reference: str) -> list[Path]:
     """The files whose text decides what a function does, its own first: those loaded, and those it imports later."""
     where, _, _ = reference.rpartition(":")
-    function = loaded(reference)
-    own = [str(getattr(_module(where), "__file__", None) or "")]
+    function = load_function(reference)
+    files = [str(getattr(_module(where), "__file__", None) or "")]
     try:
         # functools.wraps leads from a decorator to the function; a partial or an instance has a file of its class
         target = unwrap(function)
-        own.append(getsourcefile(getattr(target, "func", target)) or "")
+        files.append(getsourcefile(getattr(target, "func", target)) or "")
     except (TypeError, ValueError):
         with suppress(TypeError):  # an instance of a built-in class: there is no file
-            own.append(getsourcefile(type(function)) or "")
-    first = [path for path in dict.fromkeys(Path(file).resolve() for file in own if file) if path.suffix == ".py"]
+            files.append(getsourcefile(type(function)) or "")
+    first = [path for path in dict.fromkeys(Path(file).resolve() for file in files if file) if path.suffix == ".py"]
     folders = [path.parent for path in first]
     modules = (Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values()))
-    local = {path for path in modules if path.suffix == ".py" and _local(path, folders)}
-    todo = [path for path in first if not _installed(path)] + list(local)
+    local_files = {path for path in modules if path.suffix == ".py" and _is_local(path, folders)}
+    todo = [path for path in first if not _is_installed(path)] + list(local_files)
     while todo:
-        for path in _imported(todo.pop(), folders):
-            if path not in local and _local(path, folders):
-                local.add(path)
+        for path in _imported_files(todo.pop(), folders):
+            if path not in local_files and _is_local(path, folders):
+                local_files.add(path)
                 todo.append(path)
-    return [*first, *sorted(local - set(first))]
+    return [*first, *sorted(local_files - set(first))]
 
 
-def _imported(file: Path, folders: list[Path]) -> Iterator[Path]:
+def _imported_files(file: Path, folders: list[Path]) -> Iterator[Path]:
     """Files that a file imports anywhere, in functions too, as far as they are in the folders or where it stands."""
     try:
         tree = ast.parse(file.read_bytes())
@@ -284,18 +286,20 @@ def _imported(file: Path, folders: list[Path]) -> Iterator[Path]:
         for name in filter(None, names):
             parts = name.split(".")
             for root in roots:
-                place = root.joinpath(*parts)
-                yield from (path.resolve() for path in (place.with_suffix(".py"), place / "__init__.py"))
+                module_path = root.joinpath(*parts)
+                yield from (path.resolve() for path in (module_path.with_suffix(".py"), module_path / "__init__.py"))
 
 
-def _installed(path: Path) -> bool:
+def _is_installed(path: Path) -> bool:
     """Whether a file belongs to Python, to offleash or to an installed package."""
     prefixes = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parent, Path(ast.__file__).parent)
-    return any(name in path.parts for name in INSTALLED) or any(path.is_relative_to(prefix) for prefix in prefixes)
+    return any(name in path.parts for name in INSTALL_FOLDERS) or any(
+        path.is_relative_to(prefix) for prefix in prefixes
+    )
 
 
-def _local(path: Path, folders: list[Path]) -> bool:
+def _is_local(path: Path, folders: list[Path]) -> bool:
     """Whether a module is the user's own: below the working directory or next to the function, and not installed."""
-    roots = [Path.cwd(), *(folder for folder in folders if not _installed(folder))]
+    roots = [Path.cwd(), *(folder for folder in folders if not _is_installed(folder))]
     # of thousands of loaded modules few are below a root: the cheapest question first
-    return any(path.is_relative_to(root) for root in roots) and not _installed(path) and path.is_file()
+    return any(path.is_relative_to(root) for root in roots) and not _is_installed(path) and path.is_file()

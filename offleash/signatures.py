@@ -51,7 +51,7 @@ class DataArgument:
 
     keyword: str
     data: Data
-    many: bool
+    is_repeated: bool
     required: bool
 
 
@@ -77,11 +77,11 @@ def describe(function: Callable[..., object]) -> Declaration:
     defaults: dict[str, object] = {}
     python_only: list[str] = []
     forwarded: list[str] = []
-    own = set(inspect.signature(function).parameters)
+    own_parameters = set(inspect.signature(function).parameters)
     for parameter in inspect.signature(function).parameters.values():
-        hint, marks = _unwrap(parameter.annotation)
-        flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
-        data = next((mark for mark in marks if isinstance(mark, Data)), None)
+        hint, annotations = _unwrap(parameter.annotation)
+        flag = next((annotation for annotation in annotations if isinstance(annotation, Flag)), None)
+        data = next((annotation for annotation in annotations if isinstance(annotation, Data)), None)
         default = MISSING if parameter.default is parameter.empty else parameter.default
         if data is not None:
             is_variadic = parameter.kind is parameter.VAR_POSITIONAL
@@ -91,21 +91,23 @@ def describe(function: Callable[..., object]) -> Declaration:
             options[parameter.name] = Option(parameter.name, flag, _kind_of(hint), default, heading=flag.heading)
         elif (group := _group_of(hint)) is not None:
             groups[parameter.name], defaults[parameter.name] = group, default
-            left_out = next((mark.names for mark in marks if isinstance(mark, ExcludedOptions)), frozenset())
+            left_out = next(
+                (annotation.names for annotation in annotations if isinstance(annotation, ExcludedOptions)), frozenset()
+            )
             # a parameter of the function wins over a field of the same name: the grid of `sweep` over one temperature
-            hidden = left_out | (own - {parameter.name})
+            excluded = left_out | (own_parameters - {parameter.name})
             for option in group_options(parameter.name, group):
-                if option.keyword not in hidden:  # a group that may be None has no defaults of its own
+                if option.keyword not in excluded:  # a group that may be None has no defaults of its own
                     options[option.keyword] = replace(option, default=None) if default is None else option
         elif parameter.kind is parameter.VAR_KEYWORD:
-            for mark in (mark for mark in marks if isinstance(mark, OptionsOf)):
-                other = describe(mark.function)
+            for annotation in (annotation for annotation in annotations if isinstance(annotation, OptionsOf)):
+                other = describe(annotation.function)
                 forwarded += other.groups
                 heading = f"Options of {other.verb}"
                 options |= {
                     name: replace(option, heading=option.heading or heading)
                     for name, option in other.options.items()
-                    if name not in (*mark.without, *options)
+                    if name not in (*annotation.without, *options)
                 }
         else:
             python_only.append(parameter.name)
@@ -133,15 +135,15 @@ def _group_of(hint: object) -> type | None:
 def _unwrap(annotation: object) -> tuple[Any, tuple[Any, ...]]:
     """The type in `Annotated[type, marks...]`, and the marks."""
     if get_origin(annotation) is Annotated:
-        hint, *marks = get_args(annotation)
-        return hint, tuple(marks)
+        hint, *annotations = get_args(annotation)
+        return hint, tuple(annotations)
     return annotation, ()
 
 
 def _kind_of(hint: object) -> str:
     parts = set(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else {hint}
     parts -= {type(None)}
-    plain = {part for part in parts if isinstance(part, type)}
+    types_only = {part for part in parts if isinstance(part, type)}
     if any(get_origin(part) is Mapping for part in parts):
         return "pairs"
     if Sequence[float] in parts:
@@ -149,7 +151,7 @@ def _kind_of(hint: object) -> str:
     if Sequence[str] in parts:
         return "texts"
     for kind, accepted_types in KINDS.items():
-        if plain == accepted_types and not any(isinstance(part, ForwardRef) for part in parts):
+        if types_only == accepted_types and not any(isinstance(part, ForwardRef) for part in parts):
             return kind
     raise TypeError(f"options of type {hint} are not supported")
 
@@ -187,34 +189,34 @@ def check_options(
     """The keyword arguments of a call, with values checked and fields collected into their groups."""
     declared = describe(function)
     arguments = {argument.keyword for argument in declared.arguments}
-    out: dict[str, object] = {}
+    checked: dict[str, object] = {}
     group_values: dict[str, dict[str, object]] = {}
     for name, value in given.items():
         option = declared.options.get(name)
         if name in declared.groups and not (option and option.group == name and isinstance(value, str)):
-            out[name] = _check_group(declared, name, value)
+            checked[name] = _check_group(declared, name, value)
         elif option is not None and option.group in declared.groups:
             group_values.setdefault(option.group, {})[name] = check_value(option, value)
         elif option is not None:
-            out[name] = check_value(option, value)
+            checked[name] = check_value(option, value)
         elif name in (*declared.python_only, *declared.forwarded, *arguments):
-            out[name] = value
+            checked[name] = value
         else:
             raise unknown_option(declared, declared.verb, name, [*declared.options, *declared.groups], str)
     for group, values in group_values.items():
-        whole: Any = out.get(group)
-        out[group] = declared.groups[group](**values) if whole is None else replace(whole, **values)
+        group_value: Any = checked.get(group)
+        checked[group] = declared.groups[group](**values) if group_value is None else replace(group_value, **values)
     for argument in declared.arguments[positional:]:
-        waived = argument.data.unless is not None and out.get(argument.data.unless)
-        if argument.required and not waived and argument.keyword not in out:
-            raise missing(declared.verb, argument)
+        is_optional = argument.data.unless is not None and checked.get(argument.data.unless)
+        if argument.required and not is_optional and argument.keyword not in checked:
+            raise missing_error(declared.verb, argument)
     for name, option in declared.options.items():
-        if option.default is MISSING and name not in out:
-            raise missing(declared.verb, option)
-    return out
+        if option.default is MISSING and name not in checked:
+            raise missing_error(declared.verb, option)
+    return checked
 
 
-def missing(verb_name: str, required: DataArgument | Option) -> OffleashError:
+def missing_error(verb_name: str, required: DataArgument | Option) -> OffleashError:
     """The error for a required argument or option that was not given."""
     if isinstance(required, Option):
         return OffleashError(f"{verb_name} needs {required.name}. {required.flag.help}")
@@ -244,21 +246,28 @@ def unknown_option(
     declared: Declaration, verb_name: str, typed: str, known: Sequence[str], spell: Callable[[str], str]
 ) -> OffleashError:
     """The error for an option that does not exist: with its new name, else the closest; `spell` is as users type."""
-    old = typed.lstrip("-").replace("-", "_")
+    option_name = typed.lstrip("-").replace("-", "_")
     new = next(
-        (new for new in RENAMED_OPTIONS.get(old, ()) if new in declared.options and old not in declared.options), None
+        (
+            new
+            for new in RENAMED_OPTIONS.get(option_name, ())
+            if new in declared.options and option_name not in declared.options
+        ),
+        None,
     )
     if new is not None:
         return OffleashError(f"{verb_name} no longer has the option {typed!r}. Use {spell(new)!r}.")
     by_spelling = {spell(name): name for name in known}
     for name, option in declared.options.items():  # a flag typed as the keyword, or a keyword as the flag
         by_spelling |= {_flag_name(name): name, option.name: name, option.name.lstrip("-"): name}
-    near = [name for name in by_spelling if len(old) > 2 and name.startswith(typed)] or get_close_matches(
-        typed, by_spelling, n=1
-    )
+    close_matches = [
+        name for name in by_spelling if len(option_name) > 2 and name.startswith(typed)
+    ] or get_close_matches(typed, by_spelling, n=1)
     names = sorted(dict.fromkeys(map(spell, known)))
-    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    hint = f" Did you mean {spell(by_spelling[near[0]])!r}?" if near else f" Its options: {some}."
+    some_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    hint = (
+        f" Did you mean {spell(by_spelling[close_matches[0]])!r}?" if close_matches else f" Its options: {some_names}."
+    )
     return OffleashError(f"{verb_name} has no option {typed!r}.{hint}")
 
 
@@ -331,23 +340,25 @@ def parse_value(option: Option, typed: str | Sequence[str]) -> object:
     return check_value(option, tuple(texts) if option.kind == "texts" else text)
 
 
-def _number(option: Option, typed: str, digits: str, kind: Callable[[str], float], whole: str | None = None) -> float:
+def _number(
+    option: Option, typed: str, digits: str, kind: Callable[[str], float], full_value: str | None = None
+) -> float:
     try:
         return kind(digits)
     except ValueError:
-        raise invalid_value(option, typed, whole) from None
+        raise invalid_value(option, typed, full_value) from None
 
 
 def _pairs(option: Option, texts: Sequence[str]) -> dict[str, str]:
-    out: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise invalid_value(option, text)
-        if name in out:
-            raise OffleashError(f"{option.name} {name} is given twice: {out[name]!r} and {value!r}. Leave one out.")
-        out[name] = value
-    return out
+        if name in pairs:
+            raise OffleashError(f"{option.name} {name} is given twice: {pairs[name]!r} and {value!r}. Leave one out.")
+        pairs[name] = value
+    return pairs
 
 
 def _check_choice(option: Option, text: str) -> str:
@@ -356,27 +367,27 @@ def _check_choice(option: Option, text: str) -> str:
     return text
 
 
-def _check_range(option: Option, value: Any, given: object) -> Any:
+def _check_range(option: Option, value: Any, original: object) -> Any:
     flag = option.flag
-    good = isinstance(value, int) or math.isfinite(value)
-    good = good and (flag.least is None or value >= flag.least) and (flag.most is None or value <= flag.most)
-    good = good and (flag.above is None or value > flag.above) and (flag.below is None or value < flag.below)
-    if not good:
-        raise invalid_value(option, given)
+    is_valid = isinstance(value, int) or math.isfinite(value)
+    is_valid = is_valid and (flag.least is None or value >= flag.least) and (flag.most is None or value <= flag.most)
+    is_valid = is_valid and (flag.above is None or value > flag.above) and (flag.below is None or value < flag.below)
+    if not is_valid:
+        raise invalid_value(option, original)
     return value
 
 
-def invalid_value(option: Option, value: object, whole: object = None) -> OffleashError:
-    """The error for a value that an option does not take: what it takes and the value found (in `whole`, if a list)."""
-    near = get_close_matches(str(value), option.flag.choices, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+def invalid_value(option: Option, value: object, full_value: object = None) -> OffleashError:
+    """The error for a value that an option does not accept; `full_value` is the list that the value is part of."""
+    close_matches = get_close_matches(str(value), option.flag.choices, n=1)
+    hint = f"; did you mean {close_matches[0]!r}?" if close_matches else "."
     shown: object = value
     if isinstance(value, float) and option.kind == "number":
         shown = f"{value:g}"  # Python's 1.0 is the 1 that was typed
     elif option.kind in ("text", "texts") or value == "":
         shown = repr(value)
-    typed = f"{str(value)!r} in {option.name} {whole}" if whole is not None else f"{option.name} {shown}"
-    return OffleashError(f"{option.name} takes {expected_text(option)}. Found {typed[:100]}{hint}")
+    found_text = f"{str(value)!r} in {option.name} {full_value}" if full_value is not None else f"{option.name} {shown}"
+    return OffleashError(f"{option.name} takes {expected_text(option)}. Found {found_text[:100]}{hint}")
 
 
 def expected_text(option: Option) -> str:

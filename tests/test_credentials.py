@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import offleash as ol
-from offleash.credentials import masked, refuse_credentials, safe, server_address, without_credentials
+from offleash.credentials import mask_credentials, public_url, refuse_credentials, server_address, without_credentials
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.chat import Chat
 from offleash.samplers.registry import model_of, open_sampler
@@ -67,7 +67,7 @@ def test_a_key_in_the_run_json_of_an_older_version_is_not_shown_and_its_folder_i
     shown = capsys.readouterr().out
     everything = [shown, repr(comparison), json.dumps(comparison.to_dict()), (tmp_path / "report.html").read_text()]
     assert not any(SECRET in text for text in everything)
-    note = f"{tmp_path / 'base' / 'run.json'} holds what looks like a key (model), which is not shown"
+    note = f"{tmp_path / 'base' / 'run.json'} contains what looks like a key (model), which is not shown"
     assert note in json.dumps(comparison.to_dict())
     assert "run.jsonholdswhatlookslikeakey" in "".join(shown.split())  # a long path is broken anywhere
 
@@ -108,17 +108,17 @@ def test_tokens_in_names_and_settings_of_local_engines_are_refused(tmp_path: Pat
 def test_ordinary_names_and_addresses_pass() -> None:
     for url in ("http://localhost:8000", "https://h/openai/v1?api-version=2024-10-21-preview", "http://h:1/a@b/v1"):
         assert server_address(url).full() == server_address(url).public == url
-        assert safe(url) == url.partition("?")[0]
+        assert public_url(url) == url.partition("?")[0]
     for name in ("org/model@v2+./adapter", "./runs/end_token-3/sk-8", "https://h/v1#@cf/meta/llama-3.1-8b"):
         refuse_credentials(name, {"key": "MY_KEY", "dtype": "float32"})
-        assert masked(name) == name
+        assert mask_credentials(name) == name
 
 
 def test_a_text_on_its_way_out_has_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "a-key-of-no-known-form")
     text = f"https://me:{SECRET}@h/v1?a={SECRET}&b=$NAME {TOKEN} api_key={SECRET} a-key-of-no-known-form --set key=NAME"
     shown = "https://h/v1?a=[hidden]&b=$NAME [hidden] api_key=[hidden] [SOME_API_KEY] --set key=NAME"
-    assert masked(text) == shown
+    assert mask_credentials(text) == shown
 
 
 def test_a_variable_that_an_address_names_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

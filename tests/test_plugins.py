@@ -11,7 +11,7 @@ import pytest
 
 from offleash.errors import OffleashError
 from offleash.logs.registry import format_named
-from offleash.plugins import GROUPS, find_own, is_reference, load_own, source_files
+from offleash.plugins import GROUPS, find_plugin, is_reference, load_plugin, source_files
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.samplers.sampler import Request, SamplingParams
 from tests.cli.command import offleash, refused
@@ -45,16 +45,16 @@ def test_a_reference_is_a_place_and_a_name(text: str, is_one: bool) -> None:
 def test_a_file_is_loaded_again_when_it_has_changed(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("VALUE = 1\n")
-    assert load_own(f"{file}:VALUE", "thing") == 1
+    assert load_plugin(f"{file}:VALUE", "thing") == 1
     file.write_text("VALUE = 12\n")
-    assert load_own(f"{file}:VALUE", "thing") == 12
+    assert load_plugin(f"{file}:VALUE", "thing") == 12
 
 
 def test_files_of_one_name_in_two_folders_are_two_modules(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.py").write_text(f"VALUE = {name!r}\n")
-    assert [load_own(f"{tmp_path}/{name}/mine.py:VALUE", "thing") for name in "aba"] == ["a", "b", "a"]
+    assert [load_plugin(f"{tmp_path}/{name}/mine.py:VALUE", "thing") for name in "aba"] == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_does_not_load_is_named_with_the_reason(tmp_path: Path, source: str
     file = tmp_path / "mine.py"
     file.write_text(source)
     with pytest.raises(OffleashError, match=r"mine\.py:f could not be loaded"):
-        load_own(f"{file}:f", "sampler")
+        load_plugin(f"{file}:f", "sampler")
 
 
 def test_installed_modules_are_no_local_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_sampler_of_ones_own_draws_like_any(tmp_path: Path) -> None:
     assert 60 < [sample.text for sample in chunk.samples].count("yes") < 140
     with pytest.raises(OffleashError, match="coin:often"):
         open_sampler(model_of(f"{PACKAGE}/sampler.py:open_sampler:often"))
-    with pytest.raises(OffleashError, match="names no model"):
+    with pytest.raises(OffleashError, match="does not name a model"):
         model_of(f"{PACKAGE}/sampler.py:open_sampler")
     with pytest.raises(OffleashError, match="closest name is open_sampler"):
         open_sampler(model_of(f"{PACKAGE}/sampler.py:open_samplers:0.25"))
@@ -227,7 +227,7 @@ def test_entry_points_are_read_only_when_a_name_is_not_ours(tmp_path: Path) -> N
 
 
 def test_every_group_finds_nothing_without_plugins() -> None:
-    assert {find_own(group, "no such plugin", "thing") for group in GROUPS} == {None}
+    assert {find_plugin(group, "no such plugin", "thing") for group in GROUPS} == {None}
 
 
 @pytest.mark.parametrize("name", ["sampler", "log_format", "method", "figure"])

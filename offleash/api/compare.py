@@ -157,7 +157,7 @@ def compare(
     """
     from offleash.comparing.question import question as question_of
     from offleash.comparing.runs import ComparisonInputs
-    from offleash.loading.arguments import named_certificates
+    from offleash.loading.arguments import inputs_are_certificates
     from offleash.loading.load import LoadOptions, load_options, run_inputs
     from offleash.results.comparison import ComparisonResult
 
@@ -183,7 +183,7 @@ def compare(
         as_loaded = LoadOptions(verdicts=verdicts)  # --map and the like were for reading it
         inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
         runs = tuple(wide.inputs)
-    if named_certificates(runs, rule, question):
+    if inputs_are_certificates(runs, rule, question):
         from offleash.analyses.certificates.compare import certified_question, compare_certificates
 
         sample_options = {

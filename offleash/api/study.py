@@ -22,7 +22,7 @@ from offleash.options import (
     Verifier,
 )
 from offleash.progress import Progress, silent
-from offleash.signatures import describe, missing, verb
+from offleash.signatures import describe, missing_error, verb
 
 if TYPE_CHECKING:
     import polars as pl
@@ -204,7 +204,7 @@ def _complete(call: _Call) -> None:
     declared = describe(study)
     for name in ("k", "out"):
         if getattr(call, name) is None:
-            raise missing("study", declared.options[name])
+            raise missing_error("study", declared.options[name])
 
 
 def _conditions(call: _Call) -> "tuple[Condition, ...]":

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from offleash.cli.output import command_line, print_json, progress, warn
 from offleash.cli.verbs import Verb
 from offleash.errors import OffleashError
-from offleash.signatures import DataArgument, Declaration, Option, describe, missing, parse_value, unknown_option
+from offleash.signatures import DataArgument, Declaration, Option, describe, missing_error, parse_value, unknown_option
 
 # the base of BadParameter, whether typer brings its own click or uses the one that is installed
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -70,14 +70,14 @@ class VerbCommand(TyperCommand):
         for argument in self.declared.arguments:
             waived = argument.data.unless is not None and typed.get(argument.data.unless)
             if argument.required and not waived and not typed.get(argument.keyword):
-                raise missing(self.verb, argument)
+                raise missing_error(self.verb, argument)
         if rest:
             raise OffleashError(
                 f"{self.verb} got an unexpected argument {rest[0]!r}. See: offleash {self.verb} --help."
             )
         for option in self.declared.options.values():
             if option.default is MISSING and not typed.get(option.keyword):
-                raise missing(self.verb, option)
+                raise missing_error(self.verb, option)
         ctx.params = {
             parameter.name: _typed_value(typed.get(parameter.name))
             for parameter in self.params
@@ -138,9 +138,9 @@ def _arguments(declared: Declaration) -> list[Parameter]:
 
 def _argument(argument: DataArgument) -> Parameter:
     """An argument for typer. All are strings: values are parsed by offleash/signatures.py, as for Python calls."""
-    kind: Any = list[str] | None if argument.many else str if argument.required else str | None
+    kind: Any = list[str] | None if argument.is_repeated else str if argument.required else str | None
     about = typer.Argument(metavar=argument.data.metavar, help=argument.data.help, show_default=False)
-    default = Parameter.empty if argument.required and not argument.many else None
+    default = Parameter.empty if argument.required and not argument.is_repeated else None
     return Parameter(argument.keyword, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
 
 
@@ -197,7 +197,7 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
     arguments: list[Any] = []
     for argument in declared.arguments:
         value = typed.pop(argument.keyword)
-        arguments += (value or []) if argument.many else [] if value is None or value == () else [value]
+        arguments += (value or []) if argument.is_repeated else [] if value is None or value == () else [value]
     values = {
         name: value if isinstance(value, bool) else parse_value(declared.options[name], value)
         for name, value in typed.items()

@@ -19,7 +19,7 @@ from typing import NoReturn
 from offleash.cli.output import current, warn
 from offleash.cli.verbs import GROUPS, OLD_VERBS, SECTIONS, VERBS
 from offleash.cpus import limit_threads
-from offleash.credentials import masked
+from offleash.credentials import mask_credentials
 from offleash.errors import OffleashError
 from offleash.version import __version__
 
@@ -145,7 +145,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
             )
             sys.exit(2)
         if os.environ.get("OFFLEASH_TRACEBACK"):  # a traceback helps only those who can read our code
-            print(masked("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+            print(mask_credentials("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         else:
             _print_error(
                 f"internal error, please report it ({type(error).__name__}: {error}). OFFLEASH_TRACEBACK=1 shows where "
@@ -163,7 +163,7 @@ def _discard_output() -> NoReturn:
 
 def _print_error(text: str) -> None:
     """Print an error without what looks like a credential in it."""
-    warn(masked(f"offleash: {text}"))
+    warn(mask_credentials(f"offleash: {text}"))
 
 
 def _current_activity() -> str:

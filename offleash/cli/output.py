@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from offleash.credentials import masked
+from offleash.credentials import mask_credentials
 from offleash.display import printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def progress(quiet: bool) -> Iterator["Progress"]:
             now = time.monotonic()
             if now - started > 2 and now - last[0] > 5:
                 last[0] = now
-                warn(masked(text))
+                warn(mask_credentials(text))
 
         yield plain
         return
@@ -46,7 +46,7 @@ def progress(quiet: bool) -> Iterator["Progress"]:
 
         def shown(text: str) -> None:
             current[0] = text
-            status.update(escape(printable(masked(text))))
+            status.update(escape(printable(mask_credentials(text))))
 
         yield shown
 
@@ -75,4 +75,4 @@ def command_line() -> str:
 
     What looks like a key is left out of it.
     """
-    return shlex.join(["offleash", *map(masked, sys.argv[1:])])
+    return shlex.join(["offleash", *map(mask_credentials, sys.argv[1:])])

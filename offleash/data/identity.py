@@ -68,7 +68,7 @@ def _comparable_settings(origin: Origin) -> dict[str, object]:
         "decoding": origin.decoding,
         "sampler": {name: value for name, value in origin.about.items() if name not in NOT_COMPARED},
         "chat template (hash)": origin.template,
-        "prompt opens reasoning": origin.thinking,
+        "prompt opens a reasoning block": origin.thinking,
         "prompt template": origin.prompt,
         "prompts (hash)": origin.prompts,
     }

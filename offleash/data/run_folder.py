@@ -226,7 +226,7 @@ def open_run(path: Path, name: str | None = None, verifier: str | None = None) -
         facts={str(key): str(value) for key, value in facts.items()} if isinstance(facts, dict) else {},
         unverified_hint=""
         if chosen
-        else f"Judge them: offleash verify {quote(str(path))}, or compare with --verifier NAME.",
+        else f"To judge them: offleash verify {quote(str(path))}, or compare with --verifier NAME.",
         draw=origin.key if origin is not None else "",
         notes=notes,
     )

@@ -66,7 +66,7 @@ class Duplicates:
     def __init__(self, decoding: SamplingParams, name: str) -> None:
         self._name = name
         self._greedy = decoding.temperature == 0 or decoding.top_k == 1
-        self._plain = decoding.plain
+        self._plain = decoding.is_plain
         self._problems: dict[str, _Problem] = {}  # the one that has been quiet longest comes first
         self._texts = 0
         self._started = 0

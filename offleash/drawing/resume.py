@@ -157,7 +157,7 @@ def refuse_other_options(
 def with_options(old: Origin, model: Model, decoding: SamplingParams, seed: int, prompt: str | None = None) -> Origin:
     """A stored origin with the options of a command in it: what differs from the stored one is refused."""
     known = {name: value for name, value in old.about.items() if name not in ("system", "chat_kwargs")}
-    about = {**known, **model.chat.stored}
+    about = {**known, **model.chat.to_document}
     return replace(old, model=str(model), about=about, decoding=stored_decoding(decoding), seed=seed, prompt=prompt)
 
 

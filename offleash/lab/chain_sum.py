@@ -19,8 +19,8 @@ from offleash.data.reasoning_gym import encode_value
 from offleash.data.tables import as_problems
 from offleash.errors import OffleashError, unknown
 from offleash.lab.world import LabWorld, Line, Pretraining
-from offleash.problems.countdown import PARTS, split_of_text
-from offleash.problems.reasoning_gym import STRIDE, library_seed
+from offleash.problems.countdown import SPLITS, split_of_text
+from offleash.problems.reasoning_gym import SEED_STRIDE, library_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -57,8 +57,8 @@ def question(terms: Terms) -> str:
 
 def generate(part: str, size: int, seed: int) -> pl.DataFrame:
     """`size` distinct problems of the library; a longer set of the same seed begins with the shorter one."""
-    if part not in PARTS:
-        raise unknown(f"{NAME} split", part, PARTS)
+    if part not in SPLITS:
+        raise unknown(f"{NAME} split", part, SPLITS)
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
         raise OffleashError(f"The seed of {NAME} must be 0 or more; found {seed}.")
     rows = [_row(*terms) for _, terms in zip(range(size), _distinct(part, seed), strict=False)]
@@ -132,9 +132,9 @@ def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]
         raise OffleashError(
             f"{NAME} needs the module {missing.name!r}, which is not installed: pip install 'offleash[gym]'."
         ) from missing
-    items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=STRIDE, **SETTINGS))
+    items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=SEED_STRIDE, **SETTINGS))
     seen = set[Terms]()
-    for index in range(STRIDE):
+    for index in range(SEED_STRIDE):
         item = items[index]
         terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
         key = tuple(sorted(terms))

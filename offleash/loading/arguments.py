@@ -40,7 +40,7 @@ class Argument:
     name: str
     paths: tuple[Path, ...]
     folder: bool = False  # a folder or an archive was named, so files in it of no known format are skipped
-    given: bool = False  # the user gave the name (NAME=PATH), so it is never changed
+    has_explicit_name: bool = False  # the user gave the name (NAME=PATH), so it is never changed
 
 
 def parse_argument(text: str) -> Argument:
@@ -56,55 +56,63 @@ def parse_argument(text: str) -> Argument:
     path = Path(path_text).expanduser()
     # A run folder before a folder: it holds Parquet files that would be read as logs otherwise.
     if is_run(path):
-        return Argument(name or printable_name(path.resolve().name), (path,), given=bool(name))
+        return Argument(name or printable_name(path.resolve().name), (path,), has_explicit_name=bool(name))
     if path.is_dir():
-        return Argument(name or printable_name(path.resolve().name), _files_below(path), folder=True, given=bool(name))
+        return Argument(
+            name or printable_name(path.resolve().name), _files_below(path), folder=True, has_explicit_name=bool(name)
+        )
     if path.is_file():
-        members = tuple(sorted(archive_members(path), key=_natural))
-        return Argument(name or _stem(path), members, folder=members != (path,), given=bool(name))
+        members = tuple(sorted(archive_members(path), key=_natural_sort_key))
+        return Argument(name or _stem(path), members, folder=members != (path,), has_explicit_name=bool(name))
     if path.exists():
         raise OffleashError(f"{path_text!r} is a pipe or a device, but a log is read twice. Save it to a file first.")
-    matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural)  # noqa: PTH207
+    matches = sorted((Path(match) for match in glob.glob(os.fspath(path), recursive=True)), key=_natural_sort_key)  # noqa: PTH207
     if not matches:
-        raise OffleashError(f"{path_text!r} is not a file, folder or run folder, and no file matches it.{_near(path)}")
+        raise OffleashError(
+            f"{path_text!r} is not a file, folder or run folder, and no file matches it.{_similar_path_hint(path)}"
+        )
     files: list[Path] = []
     for path_or_folder in matches:
         files.extend(
             [path_or_folder] if is_run(path_or_folder) or path_or_folder.is_file() else _files_below(path_or_folder)
         )
     members = tuple(member for file in files for member in ((file,) if is_run(file) else archive_members(file)))
-    return Argument(name or _common_name(files), members, folder=members != tuple(files), given=bool(name))
+    return Argument(name or _common_name(files), members, folder=members != tuple(files), has_explicit_name=bool(name))
 
 
 def printable_name(name: str) -> str:
     """A name on one line, with escapes for what could steer a terminal: names come from paths and from logs."""
-    plain = (letter.isprintable() or category(letter) == "Zs" for letter in name)  # spaces of any width are fine
-    return "".join(letter if good else repr(letter)[1:-1] for letter, good in zip(name, plain, strict=True))
+    is_printable = (letter.isprintable() or category(letter) == "Zs" for letter in name)  # spaces of any width are fine
+    return "".join(letter if keep else repr(letter)[1:-1] for letter, keep in zip(name, is_printable, strict=True))
 
 
-def distinct_paths(arguments: list[Argument]) -> list[Argument]:
+def disambiguate_names(arguments: list[Argument]) -> list[Argument]:
     """Arguments whose names clash, renamed after the last part of their paths in which all of them differ.
 
     runs/a/log.jsonl and runs/b/log.jsonl become `a` and `b`. Names that the user gave stay.
     """
-    clash = {name for name, count in Counter(argument.name for argument in arguments).items() if count > 1}
-    same = [argument for argument in arguments if argument.name in clash and not argument.given]
-    parts = [list(reversed(argument.paths[0].resolve().parts)) for argument in same]
-    level = next((i for i, names in enumerate(zip(*parts, strict=False)) if len(set(names)) == len(same)), None)
-    if len(same) < 2 or level is None:
+    repeated_names = {name for name, count in Counter(argument.name for argument in arguments).items() if count > 1}
+    ambiguous = [
+        argument for argument in arguments if argument.name in repeated_names and not argument.has_explicit_name
+    ]
+    parts = [list(reversed(argument.paths[0].resolve().parts)) for argument in ambiguous]
+    level = next((i for i, names in enumerate(zip(*parts, strict=False)) if len(set(names)) == len(ambiguous)), None)
+    if len(ambiguous) < 2 or level is None:
         return arguments
-    named = {id(argument): _stem(Path(part[level])) for argument, part in zip(same, parts, strict=True)}
-    return [replace(argument, name=named.get(id(argument), argument.name)) for argument in arguments]
+    names_by_argument = {
+        id(argument): _stem(Path(part[level])) for argument, part in zip(ambiguous, parts, strict=True)
+    }
+    return [replace(argument, name=names_by_argument.get(id(argument), argument.name)) for argument in arguments]
 
 
 def distinct_names(names: list[str]) -> list[str]:
     """The names, numbered where two runs have the same: log, log#2."""
-    seen: dict[str, int] = {}
-    out = []
+    count_by_name: dict[str, int] = {}
+    distinct = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return out
+        count_by_name[name] = count_by_name.get(name, 0) + 1
+        distinct.append(name if count_by_name[name] == 1 else f"{name}#{count_by_name[name]}")
+    return distinct
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
@@ -114,8 +122,8 @@ def _split_name(text: str) -> tuple[str | None, str]:
     split = re.match(r"([^=/\\]+)=(.+)", text, flags=re.DOTALL)
     if split is None:
         return None, text
-    for at in (sign.start() for sign in re.finditer("=", text)):  # lr=1=runs/first
-        name, path = text[:at], text[at + 1 :]
+    for position in (equals_sign.start() for equals_sign in re.finditer("=", text)):  # lr=1=runs/first
+        name, path = text[:position], text[position + 1 :]
         if path and "/" not in name and Path(path).expanduser().exists():
             return name, path
     return split[1], split[2]
@@ -129,11 +137,13 @@ def _files_below(folder: Path) -> tuple[Path, ...]:
     if not files:
         raise OffleashError(f"{folder} is an empty folder. Name the folder that has the logs.")
     return tuple(
-        member for file in sorted(files, key=_natural) for member in sorted(archive_members(file), key=_natural)
+        member
+        for file in sorted(files, key=_natural_sort_key)
+        for member in sorted(archive_members(file), key=_natural_sort_key)
     )
 
 
-def _natural(path: Path) -> list[tuple[int, int, str]]:
+def _natural_sort_key(path: Path) -> list[tuple[int, int, str]]:
     """Sort key by which digits compare as numbers."""
     parts = re.split(r"(\d+)", os.fspath(path))
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
@@ -152,18 +162,20 @@ def _common_name(files: list[Path]) -> str:
     if len(files) == 1:
         return _stem(files[0])
     stems = sorted(_stem(file) for file in files)
-    shared = (a == b for a, b in zip(stems[0], stems[-1], strict=False))
-    common = "".join(letter for letter, _ in takewhile(lambda pair: pair[1], zip(stems[0], shared, strict=False)))
+    matching_prefix = (a == b for a, b in zip(stems[0], stems[-1], strict=False))
+    common = "".join(
+        letter for letter, _ in takewhile(lambda pair: pair[1], zip(stems[0], matching_prefix, strict=False))
+    )
     common = common.rstrip("-_.0123456789")  # output-rs0, output-rs1 -> output-rs
     return common or printable_name(files[0].parent.name) or "run"
 
 
-def _near(path: Path) -> str:
+def _similar_path_hint(path: Path) -> str:
     """The end of the error for a path that does not exist: the nearest name, or that the folder is missing too."""
     if not path.parent.is_dir():
         return f" There is no folder {os.fspath(path.parent)!r} either."
-    near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.7)
-    return f" Did you mean {os.fspath(path.parent / near[0])!r}?" if near else ""
+    close_matches = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.7)
+    return f" Did you mean {os.fspath(path.parent / close_matches[0])!r}?" if close_matches else ""
 
 
 def run_folders(arguments: Sequence[str]) -> list[Path]:
@@ -182,9 +194,9 @@ def _run_folder(path: Path) -> Path:
     raise OffleashError(f"There is no run folder {path}. To make one from logs: offleash import LOGS -o RUN.")
 
 
-def named_certificates(inputs: Sequence[object], rule: str | None = None, question: str | None = None) -> bool:
+def inputs_are_certificates(inputs: Sequence[object], rule: str | None = None, question: str | None = None) -> bool:
     """Whether the inputs name certificates, all of them; certificates beside runs are refused."""
-    names = [str(given) for given in inputs if isinstance(given, str | Path)]
+    names = [str(run_input) for run_input in inputs if isinstance(run_input, str | Path)]
     paths = [path for argument in names for path in parse_argument(argument).paths]
     folders = [path for path in paths if path.is_dir()]  # a certificate is a folder: files need not load its reader
     if folders:
@@ -195,7 +207,7 @@ def named_certificates(inputs: Sequence[object], rule: str | None = None, questi
     if not certificates:
         if question is not None:
             raise OffleashError(
-                f"--question {question} needs certificates (offleash certify), and these are runs. Leave it out."
+                f"--question {question} needs certificates (offleash certify), but these are runs. Leave it out."
             )
         return False
     if len(certificates) < len(paths) or len(names) < len(inputs):
@@ -205,5 +217,5 @@ def named_certificates(inputs: Sequence[object], rule: str | None = None, questi
             "Certify both models (offleash certify), or compare two runs."
         )
     if rule not in (None, "certified"):
-        raise OffleashError(f"--rule {rule} counts samples, and certificates have none. Leave it out.")
+        raise OffleashError(f"--rule {rule} counts samples, but certificates have none. Leave it out.")
     return True

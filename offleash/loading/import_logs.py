@@ -14,9 +14,9 @@ from offleash.data.run_folder import Scratch, create_run, is_run
 from offleash.data.tables import Note
 from offleash.errors import OffleashError
 from offleash.files.detect import read_head
-from offleash.loading.arguments import Argument, distinct_paths, parse_argument
-from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_parts
-from offleash.loading.merge import gather, without_first_rows
+from offleash.loading.arguments import Argument, disambiguate_names, parse_argument
+from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_log_files
+from offleash.loading.merge import merge_parts, without_first_rows
 from offleash.logs.format import Options
 from offleash.logs.registry import open_log, recognised
 from offleash.progress import Progress, silent
@@ -41,7 +41,7 @@ class LogImport:
 
 def import_logs(
     argument: str,
-    into: Path,
+    folder: Path,
     options: LoadOptions | None = None,
     progress: Progress = silent,
     *,
@@ -53,39 +53,41 @@ def import_logs(
     those of the tool; `offleash verify` adds others beside them.
     """
     options = options or LoadOptions(Options(texts=True))
-    named = parse_argument(argument)
-    if any(is_run(path) for path in named.paths):
+    parsed = parse_argument(argument)
+    if any(is_run(path) for path in parsed.paths):
         raise OffleashError(f"{argument} is already a run folder. Give the logs of another tool.")
     if options.options.split_by is not None:
         raise OffleashError("import writes one run. Leave out --split-by, or split the file first.")
-    parts, logs = read_parts(named, options, progress)
+    parts, logs = read_log_files(parsed, options, progress)
     if logs[0].counts:
         raise OffleashError(
             f"{argument} holds counts, not samples: there is nothing to import. Pass it directly to `offleash compare`."
         )
-    gathered = gather(parts, named.name)
-    problems, rows, notes = gathered.problems[None], gathered.rows[None], gathered.notes
+    merged = merge_parts(parts, parsed.name)
+    problems, rows, notes = merged.problems[None], merged.rows[None], merged.notes
     # Which entry of which file has which index: the second reading gives the same entries in the same order.
     keys = rows.select("part", "row_in_file", "index", label="problem")
     verifier = next((log.verifier for log in logs if log.verifier), None)
-    facts = merged_facts(logs, named.paths) | {"blake2b": _hash(part.path for part in parts)}
-    with create_run(into, named.name if named.given else into.name, problems, facts) as run:
+    facts = merged_facts(logs, parsed.paths) | {"blake2b": _hash(part.path for part in parts)}
+    with create_run(folder, parsed.name if parsed.has_explicit_name else folder.name, problems, facts) as run:
         for number, part in enumerate(parts):
-            ours = keys.filter(pl.col("part") == number).drop("part")
-            done = 0
+            rows_of_part = keys.filter(pl.col("part") == number).drop("part")
+            rows_read = 0
             log = open_log(part.path, options.options, options.format)
-            for frame in _chunks(without_first_rows(log.frames, part.repeated)):
-                numbered = frame.with_row_index("row_in_file", done).join(ours, on="row_in_file", how="inner")
-                done += frame.height
-                shard = numbered.drop("problem").rename({"label": "problem"})
+            for frame in _chunks(without_first_rows(log.frames, part.repeated_rows)):
+                numbered_rows = frame.with_row_index("row_in_file", rows_read).join(
+                    rows_of_part, on="row_in_file", how="inner"
+                )
+                rows_read += frame.height
+                shard = numbered_rows.drop("problem").rename({"label": "problem"})
                 text = pl.col("answer" if answers else "text").alias("text")
                 run.write_samples(shard.select("problem", "index", text, "tokens", "finish"))
                 if verifier is not None:
                     verdict = ["verdict", "answer", "solution", "score"]
                     run.write_verdicts(verifier, shard.select("problem", "index", *verdict))
-                progress(f"{part.path.name}: {done:,} samples written")
+                progress(f"{part.path.name}: {rows_read:,} samples written")
     return LogImport(
-        folder=into,
+        folder=folder,
         problems=problems.height,
         samples=rows.height,
         verdicts=rows.height - rows["verdict"].null_count(),
@@ -98,57 +100,58 @@ def import_logs(
 
 def _hash(paths: Iterable[Path]) -> str:
     """One hash of all files, in their order, by which the logs of a run can be identified later."""
-    whole = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for path in paths:
         with path.open("rb") as file:
             while block := file.read(1 << 22):
-                whole.update(block)
-    return whole.hexdigest()
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def _chunks(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Frames put together into shards of about SHARD_BYTES, since a run of many small files reads slowly."""
-    held: list[pl.DataFrame] = []
+    pending: list[pl.DataFrame] = []
     size = 0.0
     for frame in frames:
-        held.append(frame)
+        pending.append(frame)
         size += frame.estimated_size()
         if size >= SHARD_BYTES:
-            yield pl.concat(held)
-            held, size = [], 0.0
-    if held:
-        yield pl.concat(held)
+            yield pl.concat(pending)
+            pending, size = [], 0.0
+    if pending:
+        yield pl.concat(pending)
 
 
-def imported_document(done: LogImport) -> dict[str, object]:
+def import_document(log_import: LogImport) -> dict[str, object]:
     """The import as JSON (schema 1)."""
     return encode(
         {
             "schema": SCHEMA,
-            "folder": done.folder,
-            "format": done.format,
-            "problems": done.problems,
-            "samples": done.samples,
-            "verdicts": done.verdicts,
-            "verifier": done.verifier,
-            "unverified": done.samples - done.verdicts,
-            "unverified_hint": done.unverified_hint or None,
-            "notes": done.notes,
+            "folder": log_import.folder,
+            "format": log_import.format,
+            "problems": log_import.problems,
+            "samples": log_import.samples,
+            "verdicts": log_import.verdicts,
+            "verifier": log_import.verifier,
+            "unverified": log_import.samples - log_import.verdicts,
+            "unverified_hint": log_import.unverified_hint or None,
+            "notes": log_import.notes,
         }
     )
 
 
-def imported_text(done: LogImport) -> str:
-    """The import as text for a terminal: what was written, what lacks a verdict and how to get it, the notes."""
+def import_text(log_import: LogImport) -> str:
+    """The import as text for a terminal: the counts, the samples without a verdict and how to judge them, the notes."""
     lines = [
-        f"{done.folder}: {done.samples:,} samples of {done.problems:,} problems, read as {done.format}",
-        f"  {done.verdicts:,} verdicts by {done.verifier}" if done.verdicts else "  no verdicts",
+        f"{log_import.folder}: {log_import.samples:,} samples of {log_import.problems:,} problems, "
+        f"read as {log_import.format}",
+        f"  {log_import.verdicts:,} verdicts by {log_import.verifier}" if log_import.verdicts else "  no verdicts",
     ]
-    missing = done.samples - done.verdicts
+    missing = log_import.samples - log_import.verdicts
     if missing:
-        step = done.unverified_hint or f"Judge them: offleash verify {done.folder} --verifier NAME."
+        step = log_import.unverified_hint or f"To judge them: offleash verify {log_import.folder} --verifier NAME."
         lines.append(f"  {missing:,} samples lack a verdict. {step}")
-    lines += [f"  {note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in done.notes]
+    lines += [f"  {note.text}{f' ({note.rows:,})' if note.rows else ''}" for note in log_import.notes]
     return "\n".join(lines)
 
 
@@ -174,7 +177,7 @@ def copy_logs(
     One file that holds several runs (`split_by`) stays as it is too: its texts cannot be shown.
     """
     paths = [str(run_input) for run_input in inputs if isinstance(run_input, str | Path)]
-    parsed = distinct_paths([parse_argument(path) for path in paths])
+    parsed = disambiguate_names([parse_argument(path) for path in paths])
     if options.options.split_by is not None or all(_read_in_place(run_input, options) for run_input in parsed):
         return CopiedLogs(inputs)
     names = [
@@ -182,20 +185,20 @@ def copy_logs(
     ]
     named_arguments = zip(parsed, names, strict=True)
     with_texts = replace(options, options=replace(options.options, texts=True))
-    out: list[RunInput] = []
+    run_inputs: list[RunInput] = []
     notes: dict[str, tuple[Note, ...]] = {}
     for number, run_input in enumerate(inputs):
         if not isinstance(run_input, str | Path):
-            out.append(run_input)
+            run_inputs.append(run_input)
             continue
         text, (argument, name) = str(run_input), next(named_arguments)
-        source = text[len(argument.name) + 1 :] if argument.given else text
+        source = text[len(argument.name) + 1 :] if argument.has_explicit_name else text
         if not _read_in_place(argument, options):
-            done = import_logs(text, scratch.path / str(number), with_texts, progress)
-            if done.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
-                source, notes[name] = str(done.folder), done.notes
-        out.append(f"{name}={source}")
-    return CopiedLogs(out, notes)
+            log_import = import_logs(text, scratch.path / str(number), with_texts, progress)
+            if log_import.verifier is not None:  # without verdicts, what is wrong is best said of the log itself
+                source, notes[name] = str(log_import.folder), log_import.notes
+        run_inputs.append(f"{name}={source}")
+    return CopiedLogs(run_inputs, notes)
 
 
 def _read_in_place(argument: Argument, options: LoadOptions) -> bool:

@@ -24,8 +24,8 @@ from offleash.errors import OffleashError
 from offleash.files.archives import IncompleteFileError
 from offleash.files.columns import COUNT_COLUMNS, guess_columns
 from offleash.files.detect import LfsPointerError, read_head
-from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument, printable_name
-from offleash.loading.merge import FilePart, GatheredRuns, file_part, gather, without_first_rows
+from offleash.loading.arguments import Argument, disambiguate_names, distinct_names, parse_argument, printable_name
+from offleash.loading.merge import FilePart, MergedRuns, file_part, merge_parts, without_first_rows
 from offleash.logs.format import Log, Options, Skip
 from offleash.logs.registry import FORMATS, format_named, open_log, recognised
 from offleash.options import Reading
@@ -48,12 +48,12 @@ RunInput = str | Path | Run | pl.DataFrame  # what a user may name as a run: see
 
 def run_inputs(inputs: Sequence[object]) -> tuple[RunInput, ...]:
     """What a caller in Python gives as runs, with frames of pandas as frames of polars; `load` checks the rest."""
-    return tuple(_from_pandas(given) if _is_pandas(given) else given for given in inputs)  # type: ignore[misc]
+    return tuple(_from_pandas(run_input) if _is_pandas(run_input) else run_input for run_input in inputs)  # type: ignore[misc]
 
 
-def _is_pandas(given: object) -> bool:
+def _is_pandas(frame: object) -> bool:
     """Whether it is a frame of pandas, which is not imported here: whoever passes one has it."""
-    return type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns")
+    return type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns")
 
 
 def _from_pandas(frame: Any) -> pl.DataFrame:
@@ -61,10 +61,10 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     names = [str(name) for name in frame.columns]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise OffleashError(f"A frame has several columns {twice[0]!r}. Rename or drop one of them.")
-    plain = frame.astype(object).where(frame.notna(), None)
-    columns = {name: plain.iloc[:, place].tolist() for place, name in enumerate(names)}
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise OffleashError(f"A frame has several columns named {repeated[0]!r}. Rename or drop one of them.")
+    objects = frame.astype(object).where(frame.notna(), None)
+    columns = {name: objects.iloc[:, position].tolist() for position, name in enumerate(names)}
     return pl.DataFrame(columns, strict=False)
 
 
@@ -87,7 +87,7 @@ def load_options(
     """The options of the command line; refused where all inputs are run folders, which need none of them."""
     logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False, rows=reading.rows)
     options = LoadOptions(logs, reading.log_format, verdicts)
-    given = {
+    requested = {
         "--map": " --map ".join(f"{name}={column}" for name, column in reading.columns.items()),
         "--split-by": split_by,
         "--log-format": reading.log_format,
@@ -95,14 +95,15 @@ def load_options(
         "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
         "--rows": reading.rows,
     }
-    typed = ", ".join(f"{option} {value}" for option, value in given.items() if value)
-    named = [run_input for run_input in inputs if isinstance(run_input, str | Path)] if typed else []
+    requested_text = ", ".join(f"{option} {value}" for option, value in requested.items() if value)
+    paths = [run_input for run_input in inputs if isinstance(run_input, str | Path)] if requested_text else []
     logs_among = any(isinstance(run_input, pl.DataFrame) for run_input in inputs) or any(
-        not is_run(path) for run_input in named for path in parse_argument(str(run_input)).paths
+        not is_run(path) for run_input in paths for path in parse_argument(str(run_input)).paths
     )
-    if typed and inputs and not logs_among:
+    if requested_text and inputs and not logs_among:
         raise OffleashError(
-            f"{typed} is for logs, but these are run folders, which have their own columns. Leave it out, or give logs."
+            f"{requested_text} is for logs, but these are run folders, which have their own columns. "
+            "Leave it out, or give logs."
         )
     return options
 
@@ -121,12 +122,14 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
     for run_input in inputs:
         if not isinstance(run_input, str | Path | Run | pl.DataFrame):
             raise OffleashError(
-                f"A run must be a path, a loaded run or a frame of polars or pandas. Found a "
+                f"A run must be a path, a loaded run, or a polars or pandas frame. Found a "
                 f"{type(run_input).__name__}: {run_input!r:.60}."
             )
     options = options or LoadOptions()
     parsed = iter(
-        distinct_paths([parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)])
+        disambiguate_names(
+            [parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)]
+        )
     )
     runs: list[Run] = []
     for number, run_input in enumerate(inputs):
@@ -136,14 +139,16 @@ def load(*inputs: RunInput, options: LoadOptions | None = None, progress: Progre
             runs += _load_frame(run_input, _frame_name(number, inputs), options, progress)
         else:
             runs += _load(next(parsed), options, progress)
-    names = _distinct([run.name for run in runs], inputs)
+    names = _distinct_input_names([run.name for run in runs], inputs)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def input_names(inputs: Sequence[RunInput]) -> list[str]:
     """The names that `load` gives to the runs of these inputs, if each holds one run."""
     parsed = iter(
-        distinct_paths([parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)])
+        disambiguate_names(
+            [parse_argument(str(run_input)) for run_input in inputs if isinstance(run_input, str | Path)]
+        )
     )
     names = []
     for number, run_input in enumerate(inputs):
@@ -153,7 +158,7 @@ def input_names(inputs: Sequence[RunInput]) -> list[str]:
             names.append(_frame_name(number, inputs))
         else:
             names.append(next(parsed).name)
-    return _distinct(names, inputs)
+    return _distinct_input_names(names, inputs)
 
 
 def _frame_name(number: int, inputs: Sequence[RunInput]) -> str:
@@ -161,7 +166,7 @@ def _frame_name(number: int, inputs: Sequence[RunInput]) -> str:
     return SIDES[number] if len(inputs) == 2 else f"run{number + 1}"
 
 
-def _distinct(names: list[str], inputs: Sequence[RunInput]) -> list[str]:
+def _distinct_input_names(names: list[str], inputs: Sequence[RunInput]) -> list[str]:
     """Distinct names; two runs in memory that share a name are called before and after."""
     if len(set(names)) < len(names) == 2 and not any(isinstance(run_input, str | Path) for run_input in inputs):
         return list(SIDES)
@@ -179,47 +184,52 @@ def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: 
             raise OffleashError(f"The frame {name!r} has no rows. Give a row per problem, or per sample.")
         frame.write_parquet(path)
         if options.format is None and recognised(read_head(path), options.options) is None:
-            raise _unknown_frame(frame, name)
+            raise _unknown_frame_error(frame, name)
         try:
-            return _load(Argument(name, (path,), given=True), options, progress)
+            return _load(Argument(name, (path,), has_explicit_name=True), options, progress)
         except OffleashError as error:  # the file is ours and gone: the user knows a frame
             raise OffleashError(str(error).replace(str(path), f"The frame {name!r}")) from None
 
 
-def _unknown_frame(frame: pl.DataFrame, name: str) -> OffleashError:
+def _unknown_frame_error(frame: pl.DataFrame, name: str) -> OffleashError:
     """A frame that is neither counts nor samples: its columns, and those that look like the ones it lacks."""
     chosen = guess_columns({role: COUNT_COLUMNS[role] for role in ("problem", "n", "c")}, frame.columns, {})
-    free = [column for column in frame.columns if column not in chosen.values()]
-    near = {
+    unused = [column for column in frame.columns if column not in chosen.values()]
+    suggested = {
         role: match[0]
         for role in ("problem", "n", "c")
-        if role not in chosen and (match := _near_columns(COUNT_COLUMNS[role], free))
+        if role not in chosen and (match := _similar_columns(COUNT_COLUMNS[role], unused))
     }
     shown = ", ".join(frame.columns[:20]) + (", ..." if len(frame.columns) > 20 else "")
-    named = f"columns={near!r}" if near else "columns={'problem': NAME, ...}"
-    step = f"Did you mean {named}?" if near else f"Rename its columns, or give {named}."
+    columns_hint = f"columns={suggested!r}" if suggested else "columns={'problem': NAME, ...}"
+    step = f"Did you mean {columns_hint}?" if suggested else f"Rename its columns, or give {columns_hint}."
     return OffleashError(
         f"The frame {name!r} has the columns {shown}; counts need problem, n and c, samples problem and verdict. {step}"
     )
 
 
-def _near_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+def _similar_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """The column that is most like one of some names, first those whose whole name is close."""
-    lower = {column.lower(): column for column in columns}
-    near = [match for known in names if len(known) > 1 for match in get_close_matches(known, lower, n=1, cutoff=0.75)]
-    return [lower[match] for match in near[:1]]
+    by_lowercase = {column.lower(): column for column in columns}
+    matches = [
+        match
+        for known_name in names
+        if len(known_name) > 1
+        for match in get_close_matches(known_name, by_lowercase, n=1, cutoff=0.75)
+    ]
+    return [by_lowercase[match] for match in matches[:1]]
 
 
-def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> tuple[list[FilePart], list[Log]]:
+def read_log_files(argument: Argument, options: LoadOptions, progress: Progress) -> tuple[list[FilePart], list[Log]]:
     """Every file of an argument, read. Files of a folder that are not logs are named in a note of the first log."""
     parts: list[FilePart] = []
     logs: list[Log] = []
-    skipped = _not_logs(argument, options)
+    skipped = _skipped_files(argument, options)
     log_paths = [path for path in argument.paths if path not in skipped]
-    opened = {path: open_log(path, options.options, options.format) for path in log_paths}
-    repeats = _repeats(opened)
+    opened_logs = {path: open_log(path, options.options, options.format) for path in log_paths}
+    repeats = _repeats(opened_logs)
     repeat_notes = []
-    for path, log in opened.items():
+    for path, log in opened_logs.items():
         skip = repeats.get(path)
         if skip is None or skip.rows is not None:
             repeated = 0 if skip is None or skip.rows is None else skip.rows
@@ -232,21 +242,21 @@ def read_parts(argument: Argument, options: LoadOptions, progress: Progress) -> 
     if logs:
         logs[0].notes += repeat_notes
     log_paths = [part.path for part in parts]
-    if (twice := _check_same_content(log_paths)) is not None:
-        logs[0].notes.append(twice)
+    if (same_content_note := _check_same_content(log_paths)) is not None:
+        logs[0].notes.append(same_content_note)
     if not parts:
-        raise _no_log(argument, skipped)
-    companions = {path for log in opened.values() for path in log.companions}
+        raise _no_log_error(argument, skipped)
+    companions = {path for log in opened_logs.values() for path in log.companions}
     logs[0].notes += _skipped_notes({path: error for path, error in skipped.items() if path not in companions})
     if len({log.counts for log in logs}) > 1:
         raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Give them as two runs.")
     return parts, logs
 
 
-def _repeats(opened: Mapping[Path, Log]) -> dict[Path, Skip]:
+def _repeats(opened_logs: Mapping[Path, Log]) -> dict[Path, Skip]:
     """What some of these files repeat of others, by the rules of their formats: trainers log a batch more than once."""
     by_format: dict[str, list[Path]] = {}
-    for path, log in opened.items():
+    for path, log in opened_logs.items():
         by_format.setdefault(log.format, []).append(path)
     return {
         path: skip
@@ -269,39 +279,39 @@ def merged_facts(logs: Sequence[Log], paths: Sequence[Path]) -> dict[str, str]:
 def _load(argument: Argument, options: LoadOptions, progress: Progress) -> list[Run]:
     """The run of an argument, or its runs where --split-by separates them."""
     if all(is_run(path) for path in argument.paths):
-        runs = [_opened(path, argument.name, options.verdicts) for path in argument.paths]
-        return [runs[0] if len(runs) == 1 else _joined(runs)]
-    parts, logs = read_parts(argument, options, progress)
-    gathered = gather(parts, argument.name)
-    notes = summarised([note for log in logs for note in log.notes]) + gathered.notes
-    return [_run(argument, gathered, value, logs, notes) for value in _ordered(gathered.rows)]
+        runs = [_open_run(path, argument.name, options.verdicts) for path in argument.paths]
+        return [runs[0] if len(runs) == 1 else _concatenate_runs(runs)]
+    parts, logs = read_log_files(argument, options, progress)
+    merged = merge_parts(parts, argument.name)
+    notes = summarise_notes([note for log in logs for note in log.notes]) + merged.notes
+    return [_run(argument, merged, value, logs, notes) for value in _sorted_values(merged.rows)]
 
 
-def summarised(notes: Sequence[Note]) -> list[Note]:
-    """Notes of many files that say the same but for the file and its numbers, as one: a training leaves 300 files."""
+def summarise_notes(notes: Sequence[Note]) -> list[Note]:
+    """One note instead of many that differ only in the file and its numbers: a training run leaves 300 files."""
     kinds: dict[tuple[str, bool], list[Note]] = {}
     for note in notes:
         about = note.text.partition(": ")[2] or note.text
         kinds.setdefault((re.sub(r"\d+", "0", about), note.left_out), []).append(note)
-    out: list[Note] = []
-    for same in kinds.values():
-        if len(same) <= NOTES_PER_KIND:
-            out += same
+    summary: list[Note] = []
+    for group in kinds.values():
+        if len(group) <= NOTES_PER_KIND:
+            summary += group
             continue
-        text = f"{same[0].text.rstrip('.')}; {len(same) - 1} more files have a note like this."
-        out.append(replace(same[0], text=text, rows=sum(note.rows for note in same)))
-    return out
+        text = f"{group[0].text.rstrip('.')}; {len(group) - 1} more files have a note like this."
+        summary.append(replace(group[0], text=text, rows=sum(note.rows for note in group)))
+    return summary
 
 
-def _opened(path: Path, name: str, verifier: str | None) -> Run:
+def _open_run(path: Path, name: str, verifier: str | None) -> Run:
     """A run folder with the scores of every model that scored it."""
     from offleash.data.scores import has_positions, own_scores, scan_positions, scan_scores, scored_models
 
     run, origin, models = open_run(path, name, verifier), read_origin(path), scored_models(path)
     facts = {key: without_credentials(value) for key, value in run.facts.items()}
-    hidden = [key for key, value in run.facts.items() if facts[key] != value]
-    if hidden:  # drawn before credentials were refused
-        text = f"{path / RUN_FILE} holds what looks like a key ({', '.join(hidden)}), which is not shown"
+    masked_keys = [key for key, value in run.facts.items() if facts[key] != value]
+    if masked_keys:  # drawn before credentials were refused
+        text = f"{path / RUN_FILE} contains what looks like a key ({', '.join(masked_keys)}), which is not shown"
         run = replace(run, facts=facts, notes=(*run.notes, Note(f"{text}. Remove it there, and replace the key.")))
     return replace(
         run,
@@ -311,16 +321,18 @@ def _opened(path: Path, name: str, verifier: str | None) -> Run:
     )
 
 
-def _run(argument: Argument, gathered: GatheredRuns, split: str | None, logs: Sequence[Log], notes: list[Note]) -> Run:
+def _run(argument: Argument, merged: MergedRuns, split: str | None, logs: Sequence[Log], notes: list[Note]) -> Run:
     """The run of some files, or one of those that --split-by separates."""
     name = argument.name if split is None else printable_name(split)
-    problems, rows = gathered.problems[split], gathered.rows[split]
+    problems, rows = merged.problems[split], merged.rows[split]
     verifier = next((log.verifier for log in logs if log.verifier), None)
     hint = next((log.unverified_hint for log in logs if log.unverified_hint), NO_VERDICTS_HINT)
     facts = merged_facts(logs, argument.paths)
     # Weights change between steps, so samples of several steps are not draws from one model.
     if len(logs) > 1 and split is None and {log.format for log in logs} & TRAINER_FORMATS:
-        steps = "files of several training steps come from different weights; --split-by step keeps them apart"
+        steps = (
+            "these files come from several training steps, so from different weights; --split-by step keeps them apart"
+        )
         notes = [Note(f"{len(logs)} {steps}"), *notes]
     if logs[0].counts:
         counts = rows.group_by("problem", maintain_order=True).agg(pl.col("n", "c").sum())
@@ -334,7 +346,7 @@ def _run(argument: Argument, gathered: GatheredRuns, split: str | None, logs: Se
     )
 
 
-def _joined(runs: Sequence[Run]) -> Run:
+def _concatenate_runs(runs: Sequence[Run]) -> Run:
     """Several run folders as one run: problems are put together, and samples of the same problem are numbered on."""
     offset = pl.LazyFrame(schema={"problem": pl.String(), "offset": pl.UInt32()})
     verdicts, samples = [], []
@@ -342,20 +354,20 @@ def _joined(runs: Sequence[Run]) -> Run:
         assert run.verdicts is not None, "a run folder has samples"
         # Samples of a problem go on after the highest index of the folders before.
         shift = (pl.col("index") + pl.col("offset").fill_null(0)).alias("index")
-        moved = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
-        verdicts.append(moved)
+        renumbered = run.verdicts.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+        verdicts.append(renumbered)
         if run.samples is not None:  # not every sample need have a verdict of this verifier
-            moved = run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
-            samples.append(moved)
-        drawn = moved.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
+            renumbered = run.samples.join(offset, on="problem", how="left").with_columns(shift).drop("offset")
+            samples.append(renumbered)
+        drawn = renumbered.group_by("problem").agg((pl.col("index").max() + 1).alias("offset"))
         offset = pl.concat([offset, drawn]).group_by("problem").agg(pl.col("offset").max()).collect().lazy()
     combined = pl.concat([run.problems for run in runs])
     identity = pl.coalesce("hash", "gold")  # without a text, another gold answer means another problem
-    clash = combined.filter(identity.is_not_null()).filter(identity.n_unique().over("problem") > 1)
-    if clash.height:
+    conflicting = combined.filter(identity.is_not_null()).filter(identity.n_unique().over("problem") > 1)
+    if conflicting.height:
         raise OffleashError(
-            f"{runs[0].name!r}: the run folders use the id {clash['problem'][0]!r} for different problems. Import "
-            "their logs together with one quoted glob, which keeps benchmarks apart."
+            f"{runs[0].name!r}: the run folders use the id {conflicting['problem'][0]!r} for different problems. "
+            "Import their logs together with one quoted glob, which keeps benchmarks apart."
         )
     problems = combined.unique("problem", keep="first", maintain_order=True)
     return replace(
@@ -367,13 +379,13 @@ def _joined(runs: Sequence[Run]) -> Run:
     )
 
 
-def _ordered(values: Iterable[str | None]) -> list[str | None]:
+def _sorted_values(values: Iterable[str | None]) -> list[str | None]:
     """Values of the splitting column, numbers (training steps) by size, names in the order of the file."""
-    given = list(values)
+    distinct = list(values)
     try:
-        return sorted(given, key=lambda value: float(value or "nan"))
+        return sorted(distinct, key=lambda value: float(value or "nan"))
     except ValueError:
-        return given
+        return distinct
 
 
 def _with_progress(log: Log, path: Path, progress: Progress, repeated: int = 0) -> Iterator[pl.DataFrame]:
@@ -385,7 +397,7 @@ def _with_progress(log: Log, path: Path, progress: Progress, repeated: int = 0) 
         yield frame
 
 
-def _not_logs(argument: Argument, options: LoadOptions) -> dict[Path, OffleashError | None]:
+def _skipped_files(argument: Argument, options: LoadOptions) -> dict[Path, OffleashError | None]:
     """Files of a folder that are no logs, such as READMEs, each with the error it would give; None: unknown columns."""
     skipped: dict[Path, OffleashError | None] = {}
     for path in argument.paths if argument.folder else ():
@@ -397,40 +409,42 @@ def _not_logs(argument: Argument, options: LoadOptions) -> dict[Path, OffleashEr
     return skipped
 
 
-def _no_log(argument: Argument, skipped: Mapping[Path, OffleashError | None]) -> OffleashError:
-    """The refusal of a folder without any log: what is missing of those that may be some, else what there is."""
+def _no_log_error(argument: Argument, skipped: Mapping[Path, OffleashError | None]) -> OffleashError:
+    """The error for a folder without a log: its incomplete files, or else the files it has."""
     incomplete = [error for error in skipped.values() if isinstance(error, IncompleteFileError)]
     if incomplete:
-        return OffleashError(f"{argument.name!r} has {_files(len(incomplete))} that cannot be read. {incomplete[0]}")
+        return OffleashError(
+            f"{argument.name!r} has {_file_count_text(len(incomplete))} that cannot be read. {incomplete[0]}"
+        )
     return OffleashError(
-        f"No log of a known format in {argument.name!r}; found {_names(list(skipped))}. See `offleash formats`."
+        f"{argument.name!r} has no log in a known format; found {_file_names(list(skipped))}. See `offleash formats`."
     )
 
 
 def _skipped_notes(skipped: Mapping[Path, OffleashError | None]) -> list[Note]:
-    """What of a folder was not read. A file that is not all there may be a log, whose samples are then missing."""
+    """Which files of a folder were not read. An incomplete file may be a log whose samples are now missing."""
     pointers = [path for path, error in skipped.items() if isinstance(error, LfsPointerError)]
     damaged = [path for path, error in skipped.items() if isinstance(error, IncompleteFileError)]
     damaged = [path for path in damaged if path not in pointers]
-    others = [path for path in skipped if path not in pointers and path not in damaged]
+    not_logs = [path for path in skipped if path not in pointers and path not in damaged]
     notes = []
     for kind, paths, step in (
         ("Git LFS pointers", pointers, "fetch with git lfs pull"),
         ("cut off or damaged", damaged, "copy again"),
     ):
         if paths:
-            text = f"{_files(len(paths))} skipped as {kind} ({_names(paths)}): {step}"
+            text = f"{_file_count_text(len(paths))} skipped as {kind} ({_file_names(paths)}): {step}"
             notes.append(Note(text, warning=True, code="files_incomplete"))
-    if others:
-        notes.append(Note(f"files that are not logs were skipped: {_names(others)}", len(others)))
+    if not_logs:
+        notes.append(Note(f"files that are not logs were skipped: {_file_names(not_logs)}", len(not_logs)))
     return notes
 
 
-def _files(count: int) -> str:
+def _file_count_text(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
 
 
-def _names(paths: Sequence[Path]) -> str:
+def _file_names(paths: Sequence[Path]) -> str:
     return ", ".join(path.name for path in paths[:NAMES_SHOWN]) + (", ..." if len(paths) > NAMES_SHOWN else "")
 
 

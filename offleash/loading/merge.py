@@ -41,7 +41,7 @@ class FilePart:
     rows: pl.DataFrame  # code, and entries without the fields of the problem and the text of the sample; or counts
     ids: Ids = Ids.PROBLEM
     gold_guessed: bool = False  # see Log
-    repeated: int = 0  # rows at its beginning that repeat another file, and were left out
+    repeated_rows: int = 0  # rows at its beginning that repeat another file, and were left out
     format: str = ""
 
 
@@ -50,7 +50,7 @@ def file_part(
     frames: Iterable[pl.DataFrame],
     ids: Ids = Ids.PROBLEM,
     gold_guessed: bool = False,
-    repeated: int = 0,
+    repeated_rows: int = 0,
     format_name: str = "",
 ) -> FilePart:
     """The frames of one file. Texts of problems are kept once, texts of samples only as a hash, to find repeats."""
@@ -58,14 +58,20 @@ def file_part(
     for frame in frames:
         frame = frame.with_columns(code=pl.struct(*PROBLEM_FIELDS, "split").hash())
         problems.append(frame.select("code", "split", *PROBLEM_FIELDS).unique("code", maintain_order=True))
-        slim = frame.drop(name for name in PROBLEM_FIELDS if name != "problem").with_row_index("row_in_file", read_rows)
-        rows.append(slim.with_columns(text=pl.col("text").hash()) if "text" in slim.columns else slim)
+        without_problem_fields = frame.drop(name for name in PROBLEM_FIELDS if name != "problem").with_row_index(
+            "row_in_file", read_rows
+        )
+        rows.append(
+            without_problem_fields.with_columns(text=pl.col("text").hash())
+            if "text" in without_problem_fields.columns
+            else without_problem_fields
+        )
         read_rows += frame.height
     distinct = pl.concat(problems).unique("code", maintain_order=True)
     hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
     table = as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String)))
     problems_table = pl.concat([distinct.select("code", "split"), table], how="horizontal")
-    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated, format_name)
+    return FilePart(path, problems_table, pl.concat(rows), ids, gold_guessed, repeated_rows, format_name)
 
 
 def without_first_rows(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
@@ -74,7 +80,7 @@ def without_first_rows(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl
 
 
 @dataclass(frozen=True)
-class GatheredRuns:
+class MergedRuns:
     """The runs of some files, by the value of the column that splits them (None: one run)."""
 
     problems: dict[str | None, pl.DataFrame]  # PROBLEMS
@@ -82,7 +88,7 @@ class GatheredRuns:
     notes: list[Note]
 
 
-def gather(parts: Sequence[FilePart], name: str) -> GatheredRuns:
+def merge_parts(parts: Sequence[FilePart], name: str) -> MergedRuns:
     """The runs of these files; all of them at once, because a training of 300 steps is 300 runs.
 
     Args:
@@ -103,10 +109,13 @@ def gather(parts: Sequence[FilePart], name: str) -> GatheredRuns:
     label = problems.select("part", "code", "problem")
     rows = rows.drop("problem").join(label, on=["part", "code"], maintain_order="left").drop("code")
     # From here on a problem has one id in all files of a run.
-    shared = rows.group_by("split", "problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
-    if shared:
+    shared_problems = rows.group_by("split", "problem").agg(pl.col("part").n_unique()).filter(pl.col("part") > 1).height
+    if shared_problems:
         notes.append(
-            Note(f"{shared} problems are in several of the {len(parts)} files: their samples are pooled (seeds)")
+            Note(
+                f"{shared_problems} problems are in several of the {len(parts)} files: their samples are pooled "
+                "(as from different seeds)"
+            )
         )
     if "sample" in rows.columns:
         rows, repeat_notes = _without_repeats(rows, parts)
@@ -118,7 +127,7 @@ def gather(parts: Sequence[FilePart], name: str) -> GatheredRuns:
     merged = problems.group_by("split", "problem", maintain_order=True).agg(
         pl.col(*PROBLEMS).exclude("problem").drop_nulls().first()
     )
-    return GatheredRuns(_by_split(merged.select("split", *PROBLEMS)), _by_split(rows), notes)
+    return MergedRuns(_by_split(merged.select("split", *PROBLEMS)), _by_split(rows), notes)
 
 
 def _by_split(frame: pl.DataFrame) -> dict[str | None, pl.DataFrame]:
@@ -159,13 +168,14 @@ def _without_model_answers(parts: Sequence[FilePart], notes: list[Note]) -> list
     if varying.height < VARYING_GOLD_ROWS:
         return list(parts)
     correct = varying.filter(pl.col("verdict") == Verdict.CORRECT)
-    mixed = varying.select((pl.col("verdict").n_unique().over("split", "key", "gold") > 1).any()).item()
-    if mixed or correct.select((pl.col("gold").n_unique().over("split", "key") > 1).any()).item():
+    has_both_verdicts = varying.select((pl.col("verdict").n_unique().over("split", "key", "gold") > 1).any()).item()
+    if has_both_verdicts or correct.select((pl.col("gold").n_unique().over("split", "key") > 1).any()).item():
         return list(parts)
-    what = (
-        "values of column answer vary within a problem and match the verdict, so they are not treated as gold answers"
+    reason = (
+        "values of the column answer vary within a problem and match the verdict, so they are not treated as gold "
+        "answers"
     )
-    text = f"{what} (--map gold=answer if they are)"
+    text = f"{reason} (--map gold=answer if they are)"
     notes.append(Note(text, varying.height, warning=True, code="answer_column"))
     no_gold = pl.lit(None, pl.String).alias("gold")
     return [
@@ -186,8 +196,8 @@ def _own_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note
             by_text.append(number)
         elif _drawn_repeatedly(content, part.problems.select(pl.struct("split", "hash").n_unique()).item()):
             by_text.append(number)
-            what = f"every row has its own id, but only {content.n_unique()} problems are distinct"
-            text = f"{part.path.name}: {what}; the ids are treated as sample ids"
+            reason = f"every row has its own id, but only {content.n_unique()} problems are distinct"
+            text = f"{part.path.name}: {reason}; the ids are treated as sample ids"
             notes.append(Note(text, part.rows.height, warning=True, code="ids_of_samples"))
     sample_ids = problems["part"].is_in(by_text)
     ids = pl.when(sample_ids).then("hash").otherwise(_whole_number_ids(problems["part"]))
@@ -199,9 +209,9 @@ def _whole_number_ids(part: pl.Series) -> pl.Expr:
 
     A column of whole numbers with a gap is one of floats in pandas, and its CSV has 3.0 where another file has 3.
     """
-    own = pl.col("problem").ne_missing(pl.col("hash"))  # other rows have no id
-    floats = (pl.col("problem").str.contains(r"^-?\d+\.0$") | ~own).all().over(part)
-    return pl.when(floats & own).then(pl.col("problem").str.strip_suffix(".0")).otherwise("problem")
+    has_id = pl.col("problem").ne_missing(pl.col("hash"))  # other rows have no id
+    floats = (pl.col("problem").str.contains(r"^-?\d+\.0$") | ~has_id).all().over(part)
+    return pl.when(floats & has_id).then(pl.col("problem").str.strip_suffix(".0")).otherwise("problem")
 
 
 def _drawn_repeatedly(content: pl.Series, texts: int) -> bool:
@@ -225,20 +235,20 @@ def _drawn_repeatedly(content: pl.Series, texts: int) -> bool:
 def _distinct_benchmarks(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFrame:
     """Files that use the same ids (0, 1, ...) for different problems become different benchmarks, called after them."""
     content = pl.coalesce("hash", "gold_key")  # without a text, another gold answer means another problem
-    clash = (
+    conflicting = (
         problems.filter(pl.col("benchmark").is_null() & pl.col("identity").is_null() & content.is_not_null())
         .group_by("split", "problem")
         .agg(content.n_unique().alias("contents"), pl.col("part").n_unique().alias("files"))
         .filter((pl.col("contents") > 1) & (pl.col("files") > 1))
     )
     grouped = {number for number, part in enumerate(parts) if part.ids is Ids.GROUP}  # these ids never go beyond a file
-    if clash.is_empty() or grouped:
+    if conflicting.is_empty() or grouped:
         return problems
     # Seeds of one benchmark are often files of one folder, benchmarks folders of files of one name.
     folders = len({part.path.parent for part in parts}) > 1
     names = [part.path.parent.name if folders else part.path.stem for part in parts]
-    named = pl.col("part").replace_strict(list(range(len(parts))), names, return_dtype=pl.String)
-    return problems.with_columns(pl.coalesce("benchmark", named).alias("benchmark"))
+    benchmark_name = pl.col("part").replace_strict(list(range(len(parts))), names, return_dtype=pl.String)
+    return problems.with_columns(pl.coalesce("benchmark", benchmark_name).alias("benchmark"))
 
 
 def _with_missing_fields(problems: pl.DataFrame) -> pl.DataFrame:
@@ -260,11 +270,11 @@ def _with_missing_fields(problems: pl.DataFrame) -> pl.DataFrame:
     problems = problems.with_columns(filled(["hash"], group))
     problems = problems.with_columns(filled([name for name in CONTENT if name != "hash"], [*group, "hash"]))
     # A row without an id, whose text stands in for it, is of the only problem with an id that has its content.
-    given = pl.when(pl.col("problem") != pl.col("hash")).then("problem")
+    explicit_id = pl.when(pl.col("problem") != pl.col("hash")).then("problem")
     content = ["split", "benchmark", *CONTENT]
-    single = given.is_null() & (given.drop_nulls().n_unique().over(content) == 1)
+    has_single_id = explicit_id.is_null() & (explicit_id.drop_nulls().n_unique().over(content) == 1)
     return problems.with_columns(
-        problem=pl.when(single).then(given.drop_nulls().first().over(content)).otherwise("problem")
+        problem=pl.when(has_single_id).then(explicit_id.drop_nulls().first().over(content)).otherwise("problem")
     )
 
 
@@ -276,66 +286,67 @@ def _with_keys(problems: pl.DataFrame, parts: Sequence[FilePart]) -> pl.DataFram
     # content, groups of two files have nothing in common.
     problems = problems.with_row_index("place")
     first_place = pl.col("place").min().over("part", "problem")
-    nth = first_place.rank("dense").over("split", "part", "benchmark", *CONTENT)
+    occurrence = first_place.rank("dense").over("split", "part", "benchmark", *CONTENT)
     problems = problems.with_columns(
         id=pl.when(~grouped)
         .then("problem")
         .when(contents)
-        .then(nth.cast(pl.String))
+        .then(occurrence.cast(pl.String))
         .otherwise(pl.concat_str("part", "problem", separator=" ")),
         problem=pl.when(grouped).then(pl.coalesce("hash", "problem")).otherwise("problem"),
     )
-    named = pl.struct("split", "benchmark", "identity").hash()
-    described = pl.struct("split", "benchmark", "id", *CONTENT).hash()
-    return problems.with_columns(key=pl.when(pl.col("identity").is_not_null()).then(named).otherwise(described)).drop(
-        "place"
-    )
+    key_by_identity = pl.struct("split", "benchmark", "identity").hash()
+    key_by_content = pl.struct("split", "benchmark", "id", *CONTENT).hash()
+    return problems.with_columns(
+        key=pl.when(pl.col("identity").is_not_null()).then(key_by_identity).otherwise(key_by_content)
+    ).drop("place")
 
 
 def _with_distinct_ids(problems: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> pl.DataFrame:
     """With ids that are different where the problems are: aime24/0 and aime25/0, 3 and 3#2."""
     # One id per problem first: the same document may have another number in another file.
     problems = problems.with_columns(pl.col("problem").first().over("split", "key"))
-    shared = pl.col("benchmark").fill_null("").n_unique().over("split", "problem") > 1
+    is_shared = pl.col("benchmark").fill_null("").n_unique().over("split", "problem") > 1
     label = pl.concat_str("benchmark", "problem", separator="/")
     problems = problems.with_columns(
-        pl.when(shared & pl.col("benchmark").is_not_null()).then(label).otherwise("problem").alias("problem")
+        pl.when(is_shared & pl.col("benchmark").is_not_null()).then(label).otherwise("problem").alias("problem")
     )
     distinct = problems.unique(["split", "key"], keep="first", maintain_order=True)
-    clash = distinct.filter(pl.len().over("split", "problem") > 1)
+    conflicting = distinct.filter(pl.len().over("split", "problem") > 1)
     _note_equal_texts(distinct, parts, notes)
-    if clash.is_empty():
+    if conflicting.is_empty():
         return problems
-    taken = set(distinct["problem"])
-    seen: dict[tuple[str | None, str], int] = {}
+    used_ids = set(distinct["problem"])
+    occurrences: dict[tuple[str | None, str], int] = {}
     names: list[str] = []
-    for split, label_text in clash.select("split", "problem").rows():
-        nth = seen[split, label_text] = seen.get((split, label_text), 0) + 1
-        while nth > 1 and f"{label_text}#{nth}" in taken:  # an id of the log may look like ours
-            nth += 1
-        names.append(label_text if nth == 1 else f"{label_text}#{nth}")
-        seen[split, label_text] = nth
-    renamed = clash.select("split", "key").with_columns(label=pl.Series(names, dtype=pl.String))
-    _note_split_ids(clash, notes)
+    for split, label_text in conflicting.select("split", "problem").rows():
+        occurrence = occurrences[split, label_text] = occurrences.get((split, label_text), 0) + 1
+        while occurrence > 1 and f"{label_text}#{occurrence}" in used_ids:  # an id of the log may look like ours
+            occurrence += 1
+        names.append(label_text if occurrence == 1 else f"{label_text}#{occurrence}")
+        occurrences[split, label_text] = occurrence
+    renamed = conflicting.select("split", "key").with_columns(label=pl.Series(names, dtype=pl.String))
+    _note_ambiguous_ids(conflicting, notes)
     problems = problems.join(renamed, on=["split", "key"], how="left", nulls_equal=True, maintain_order="left")
     return problems.with_columns(pl.coalesce("label", "problem").alias("problem")).drop("label")
 
 
-def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
-    """One id, or one text where there are no ids, of several problems: say which field keeps them apart."""
+def _note_ambiguous_ids(conflicting: pl.DataFrame, notes: list[Note]) -> None:
+    """Note that several problems share an id (or a text, without ids), and which field keeps them apart."""
     fields = {"hash": "text", "gold_key": "gold answer", **{f"{name}_hash": name for name in HASHED}}
-    groups = clash.group_by("split", "problem", maintain_order=True)
+    groups = conflicting.group_by("split", "problem", maintain_order=True)
     counts = groups.agg(pl.len().alias("problems"), *(pl.col(name).drop_nulls().n_unique() for name in fields))
-    apart = [word for name, word in fields.items() if (counts[name] > 1).any()]
-    first = clash.row(0, named=True)
+    differing_fields = [word for name, word in fields.items() if (counts[name] > 1).any()]
+    first = conflicting.row(0, named=True)
     by_text = first["problem"] == first["hash"]
     ids = counts["problem"].n_unique()
-    single = "One text is" if by_text else "One id is"
-    used = f"{single} used" if ids == 1 else f"{ids} {'texts' if by_text else 'ids'} are used"
-    text = f" for several problems (first: {_short(first['question'] or first['problem'])})"
+    subject = "One text is" if by_text else "One id is"
+    used_text = f"{subject} used" if ids == 1 else f"{ids} {'texts' if by_text else 'ids'} are used"
+    text = f" for several problems (first: {_short_text(first['question'] or first['problem'])})"
     notes.append(
         Note(
-            f"{used}{text}; {clash.height} problems are kept apart by {' and '.join(apart) or 'their order'}",
+            f"{used_text}{text}; {conflicting.height} problems are kept apart "
+            f"by {' and '.join(differing_fields) or 'their order'}",
             warning=True,
             code="problems_split",
         )
@@ -343,65 +354,67 @@ def _note_split_ids(clash: pl.DataFrame, notes: list[Note]) -> None:
 
 
 def _note_equal_texts(distinct: pl.DataFrame, parts: Sequence[FilePart], notes: list[Note]) -> None:
-    """Problems under several ids with one text: a reader of the table should know that these are not repeats."""
+    """Note that problems with different ids have the same text, so that nobody takes them for repeats."""
     texts = distinct.filter(pl.col("hash").is_not_null() & (pl.col("problem") != pl.col("hash")))
     repeated = texts.filter(pl.len().over("split", "benchmark", "hash") > 1)
     if repeated.is_empty():
         return
     first = repeated.row(0, named=True)
-    same = repeated.filter(pl.col("hash") == first["hash"]).height
+    same_text_count = repeated.filter(pl.col("hash") == first["hash"]).height
     tables = all(part.format in ("generic", "counts") for part in parts)  # the columns of other formats are fixed
     hint = " (--map problem= reads equal texts as samples of one problem)" if tables else ""
     notes.append(
         Note(
-            f"{repeated.height} problems share their text with another ({_short(first['question'])}: {same} of them) "
-            f"and are kept apart by their ids{hint}",
+            f"{repeated.height} problems share their text with another "
+            f"({_short_text(first['question'])}: {same_text_count} of them) and are kept apart by their ids{hint}",
             warning=True,
             code="texts_shared",
         )
     )
 
 
-def _short(text: str | None) -> str:
+def _short_text(text: str | None) -> str:
     line = " ".join((text or "").split())
     return repr(line if len(line) <= CHARACTERS_SHOWN else f"{line[: CHARACTERS_SHOWN - 3]}...")
 
 
 def _without_repeats(rows: pl.DataFrame, parts: Sequence[FilePart]) -> tuple[pl.DataFrame, list[Note]]:
     """Rows that repeat a sample are kept once and counted; one sample with two contents is an error, not a choice."""
-    numbered = pl.col("sample").is_not_null()
+    is_numbered = pl.col("sample").is_not_null()
     key = ["split", "part", "problem", "sample"]
-    repeated = rows.filter(numbered).filter(pl.len().over(key) > 1)
+    repeated = rows.filter(is_numbered).filter(pl.len().over(key) > 1)
     if repeated.is_empty():
         return rows, []
     # The same row twice is a file that was appended to itself; another text under the same number is not a repeat.
     content = ["text", "answer", "verdict", "score"]
-    clash = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
-    if clash.height and (positions := _parts_numbered_by_problem(rows, clash)):
+    conflicting = repeated.filter(pl.struct(content).n_unique().over(key) > 1).sort(*key, "row")
+    if conflicting.height and (positions := _parts_numbered_by_problem(rows, conflicting)):
         renumbered = pl.when(~pl.col("part").is_in(positions)).then("sample").alias("sample")
         kept, notes = _without_repeats(rows.with_columns(renumbered), parts)
-        what = (
+        reason = (
             "the column read as sample number is the same in all rows of a problem; rows are numbered in order instead"
         )
-        return kept, [*(Note(f"{parts[number].path.name}: {what}") for number in positions), *notes]
-    if clash.height:
-        first = clash.row(0, named=True)
-        same = clash.filter(pl.col(name).eq_missing(pl.lit(first[name])) for name in key)
-        lines = same["row"].to_list()
+        return kept, [*(Note(f"{parts[number].path.name}: {reason}") for number in positions), *notes]
+    if conflicting.height:
+        first = conflicting.row(0, named=True)
+        duplicates = conflicting.filter(pl.col(name).eq_missing(pl.lit(first[name])) for name in key)
+        lines = duplicates["row"].to_list()
         raise OffleashError(
             f"{parts[first['part']].path}: sample {first['sample']} of problem {first['problem']!r} is in rows "
             f"{', '.join(map(str, lines[:5]))} with different contents. If that column is not the sample "
             "number, use --map sample= to number the rows in order."
         )
-    kept = rows.filter(~numbered | pl.struct(key).is_first_distinct())
-    extra = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
+    kept = rows.filter(~is_numbered | pl.struct(key).is_first_distinct())
+    dropped_rows = repeated.filter(~pl.struct(key).is_first_distinct()).group_by("part").len().sort("part").rows()
     text = "rows that repeat a sample were counted once"
-    return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in extra]
+    return kept, [Note(f"{parts[number].path.name}: {text}", height, left_out=True) for number, height in dropped_rows]
 
 
-def _parts_numbered_by_problem(rows: pl.DataFrame, clash: pl.DataFrame) -> list[int]:
+def _parts_numbered_by_problem(rows: pl.DataFrame, conflicting: pl.DataFrame) -> list[int]:
     """Files with different samples under one number whose numbers do not vary within any problem: `index` of a row."""
-    within = rows.filter(pl.col("part").is_in(clash["part"].unique().implode())).group_by("part", "split", "problem")
+    within = rows.filter(pl.col("part").is_in(conflicting["part"].unique().implode())).group_by(
+        "part", "split", "problem"
+    )
     varies = within.agg((pl.col("sample").n_unique() > 1).alias("varies")).group_by("part").agg(pl.col("varies").any())
     return varies.filter(~pl.col("varies"))["part"].sort().to_list()
 

@@ -20,7 +20,7 @@ from offleash.problems.read import read_problems
 from offleash.verifiers.registry import verifier
 
 LEVELS = ("easy", "hard")
-GENERATED = 50  # problems of a Reasoning Gym task when no size is given, as in the paper
+DEFAULT_GENERATED_SIZE = 50  # problems of a Reasoning Gym task when no size is given, as in the paper
 # A word with one of these endings is meant as a file, also where none of that name exists.
 FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".gz")
 
@@ -49,14 +49,14 @@ def load_problems(
     if str(name).split(":")[0] in (GYM, countdown.NAME):
         if source is not None or columns:
             raise OffleashError(f"{name} is generated. Leave out --from and --map, which are for benchmarks and files.")
-        return ProblemSet(_finished(_generated(str(name), size, seed)))
-    read, benchmark = _read(name, source, columns)
-    size = size if size is not None or benchmark is None else _share(benchmark, read)
+        return ProblemSet(_with_hashes(_generate(str(name), size, seed)))
+    problem_set, benchmark = _read_named(name, source, columns)
+    size = size if size is not None or benchmark is None else _default_size(benchmark, problem_set)
     if size is None:
-        return replace(read, frame=_finished(read.frame))
-    frame = sampled(read.frame, size, seed, str(name))
-    note = Note(f"{name}: a random sample of {size} of {read.frame.height} problems, seed {seed}.")
-    return ProblemSet(_finished(frame), (*read.notes, note), read.rows)
+        return replace(problem_set, frame=_with_hashes(problem_set.frame))
+    frame = random_subset(problem_set.frame, size, seed, str(name))
+    note = Note(f"{name}: a random sample of {size} of {problem_set.frame.height} problems, seed {seed}.")
+    return ProblemSet(_with_hashes(frame), (*problem_set.notes, note), problem_set.rows)
 
 
 def problem_count(name: str | Path, size: int | None = None) -> int | None:
@@ -67,7 +67,7 @@ def problem_count(name: str | Path, size: int | None = None) -> int | None:
     """
     kind = str(name).partition(":")[0]
     if kind in (GYM, countdown.NAME):
-        return size or (GENERATED if kind == GYM else countdown.DEFAULT_SIZE)
+        return size or (DEFAULT_GENERATED_SIZE if kind == GYM else countdown.DEFAULT_SIZE)
     benchmark = PROBLEMS.get(str(name))
     if benchmark is None and _hub_id(name) is not None:
         return size
@@ -85,13 +85,13 @@ def placeholders(name: str, size: int | None = None) -> pl.DataFrame | None:
     return as_problems(pl.DataFrame(rows))
 
 
-def _read(
+def _read_named(
     name: str | Path, source: str | Path | None, columns: Mapping[str, str] | None
 ) -> tuple[ProblemSet, Benchmark | None]:
     """The problems of a benchmark (from a copy or the hub) or of a file, and the benchmark."""
     benchmark = PROBLEMS.get(str(name))
     if benchmark is not None and source is not None:
-        return _counted(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
+        return _with_count_note(read_problems(Path(source), columns=columns, benchmark=benchmark), benchmark), benchmark
     if benchmark is not None:
         return from_hub(benchmark, columns=columns), benchmark
     path = Path(name)
@@ -116,12 +116,12 @@ def _hub_id(name: str | Path) -> HubDataset | None:
     return hub_dataset(name)
 
 
-def _counted(read: ProblemSet, benchmark: Benchmark) -> ProblemSet:
+def _with_count_note(problem_set: ProblemSet, benchmark: Benchmark) -> ProblemSet:
     """The problems of a local copy, with a note where their number is not the benchmark's."""
-    if benchmark.paper is None or benchmark.share is not None or read.frame.height == benchmark.paper:
-        return read
-    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper and {read.frame.height} in this copy"
-    return replace(read, notes=(*read.notes, Note(f"{sizes}: is it the right file?")))
+    if benchmark.paper is None or benchmark.share is not None or problem_set.frame.height == benchmark.paper:
+        return problem_set
+    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper and {problem_set.frame.height} in this copy"
+    return replace(problem_set, notes=(*problem_set.notes, Note(f"{sizes}: is it the right file?")))
 
 
 def _is_path(name: str) -> bool:
@@ -135,7 +135,7 @@ def _unknown_name_error(name: str) -> OffleashError:
     return OffleashError(f"{error} Give a file by its path.")
 
 
-def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
+def _generate(name: str, size: int | None, seed: int) -> pl.DataFrame:
     """Problems of Reasoning Gym (reasoning_gym:TASK[:LEVEL]) or Countdown (countdown[:PART])."""
     from offleash.data.reasoning_gym import TASKS
     from offleash.problems.reasoning_gym import generate
@@ -144,25 +144,25 @@ def _generated(name: str, size: int | None, seed: int) -> pl.DataFrame:
         raise OffleashError(f"--size must be 1 or more; found --size {size}.")
     if seed < 0:
         raise OffleashError(f"--problem-seed must be 0 or more; found --problem-seed {seed}.")
-    kind, _, rest = name.partition(":")
+    kind, _, task_and_level = name.partition(":")
     if kind == countdown.NAME:
-        return countdown.generate(rest or "test", size or countdown.DEFAULT_SIZE, seed)
-    task, _, level = rest.partition(":")
+        return countdown.generate(task_and_level or "test", size or countdown.DEFAULT_SIZE, seed)
+    task, _, level = task_and_level.partition(":")
     if not task:
         raise OffleashError(f"{GYM} needs a task: {GYM}:leg_counting, for example. Known: {', '.join(sorted(TASKS))}.")
     if task not in TASKS:
         raise unknown("Reasoning Gym task", task, TASKS)
     if level and level not in LEVELS:
         raise unknown(f"level of {GYM}:{task}", level, LEVELS)
-    return as_problems(generate(task, size or GENERATED, seed, level or "easy"))
+    return as_problems(generate(task, size or DEFAULT_GENERATED_SIZE, seed, level or "easy"))
 
 
-def _share(benchmark: Benchmark, read: ProblemSet) -> int | None:
+def _default_size(benchmark: Benchmark, problem_set: ProblemSet) -> int | None:
     """The size of the paper's sample, where it took one and the set is larger."""
-    return benchmark.share if benchmark.share is not None and read.frame.height > benchmark.share else None
+    return benchmark.share if benchmark.share is not None and problem_set.frame.height > benchmark.share else None
 
 
-def _finished(frame: pl.DataFrame) -> pl.DataFrame:
+def _with_hashes(frame: pl.DataFrame) -> pl.DataFrame:
     """The problems with their hashes and prompts; a verifier that does not exist is refused here, not after drawing."""
     for name in frame["verifier"].drop_nulls().unique():
         verifier(name)
@@ -173,10 +173,10 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("hash", hashes, pl.String), pl.coalesce("prompt", "question").alias("prompt"))
 
 
-STREAM = 0x0FF1  # keeps this generator apart from other uses of the same seed
+SUBSET_STREAM = 0x0FF1  # keeps this generator apart from other uses of the same seed
 
 
-def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFrame:
+def random_subset(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFrame:
     """`size` problems drawn at random without replacement, in the order of the set."""
     if size < 1:
         raise OffleashError(f"--size must be 1 or more; found --size {size}.")
@@ -186,5 +186,5 @@ def sampled(frame: pl.DataFrame, size: int, seed: int, name: str) -> pl.DataFram
         raise OffleashError(
             f"{name} has {frame.height} problems, fewer than --size {size}. Use --size {frame.height} or less."
         )
-    chosen = np.random.default_rng([seed, STREAM]).choice(frame.height, size=size, replace=False)
-    return frame[np.sort(chosen)]
+    selected = np.random.default_rng([seed, SUBSET_STREAM]).choice(frame.height, size=size, replace=False)
+    return frame[np.sort(selected)]

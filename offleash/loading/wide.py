@@ -36,31 +36,31 @@ def columns_by_run(columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """
     runs: dict[str, dict[str, str]] = {}
     for name, column in columns.items():
-        run, sign, role = name.rpartition(":")
-        if sign and not (run and role):
-            raise OffleashError(f"--map {name}={column} has no run or no name. Write --map RUN:NAME=COLUMN.")
-        if sign:
+        run, colon, role = name.rpartition(":")
+        if colon and not (run and role):
+            raise OffleashError(f"--map {name}={column} lacks the run or the name. Write --map RUN:NAME=COLUMN.")
+        if colon:
             runs.setdefault(run, {})[role] = column
     _check(runs)
     common = {name: column for name, column in columns.items() if ":" not in name}
-    return {run: common | own for run, own in runs.items()}
+    return {run: common | run_columns for run, run_columns in runs.items()}
 
 
 def _check(runs: Mapping[str, Mapping[str, str]]) -> None:
-    """Every run needs the columns that the others have; a lone or different one is most likely misspelt."""
+    """Refuse a run that lacks a column the others have: most likely its name is misspelt."""
     if len(runs) == 1:
-        run, own = next(iter(runs.items()))
-        role, column = next(iter(own.items()))
+        run, first_columns = next(iter(runs.items()))
+        role, column = next(iter(first_columns.items()))
         raise OffleashError(
-            f"--map {run}:{role}={column} names the only run, {run!r}. Name the column of the other too: "
-            f"--map OTHER:{role}=COLUMN."
+            f"--map {run}:{role}={column} names a column of one run only, {run!r}. Name the other "
+            f"run's column too: --map OTHER:{role}=COLUMN."
         )
-    for run, own in runs.items():
-        lacking = {role: other for other, roles in runs.items() for role in roles if role not in own}
-        if lacking:
-            role, other = next(iter(lacking.items()))
+    for run, first_columns in runs.items():
+        missing = {role: other for other, roles in runs.items() for role in roles if role not in first_columns}
+        if missing:
+            role, other = next(iter(missing.items()))
             raise OffleashError(
-                f"--map gives the run {run!r} {', '.join(own)}, but not {role}, which {other!r} has. Add "
+                f"--map gives the run {run!r} {', '.join(first_columns)}, but not {role}, which {other!r} has. Add "
                 f"--map {run}:{role}=COLUMN, or correct the name of the run."
             )
 
@@ -86,38 +86,42 @@ def wide_runs(
     if options.options.split_by is not None:
         raise OffleashError(f"--split-by {options.options.split_by} and --map {next(iter(by_run))}:... both name runs.")
     sources = _sources(inputs, list(by_run))
-    out: list[RunInput] = []
+    run_inputs: list[RunInput] = []
     notes: dict[str, tuple[Note, ...]] = {}
     for number, (run, columns) in enumerate(by_run.items()):
-        others = {column for other, theirs in by_run.items() if other != run for column in theirs.values()}
+        others = {
+            column for other, other_columns in by_run.items() if other != run for column in other_columns.values()
+        }
         source = sources[run]
-        taken = tuple(sorted(others - set(columns.values()))) if len(inputs) == 1 else ()
-        own = replace(options, options=replace(options.options, columns=columns, taken=taken))
+        columns_of_others = tuple(sorted(others - set(columns.values()))) if len(inputs) == 1 else ()
+        run_options = replace(options, options=replace(options.options, columns=columns, taken=columns_of_others))
         mapped_answer = bool(columns.get("answer"))
         if ("text" in columns or (judged and mapped_answer)) and isinstance(source, str | Path):
-            with_texts = replace(own, options=replace(own.options, texts=True))
+            with_texts = replace(run_options, options=replace(run_options.options, texts=True))
             folder = scratch.path / f"wide{number}"
-            done = import_logs(str(source), folder, with_texts, progress, answers=judged and mapped_answer)
-            out.append(f"{run}={done.folder}")
-            notes[run] = done.notes
+            log_import = import_logs(str(source), folder, with_texts, progress, answers=judged and mapped_answer)
+            run_inputs.append(f"{run}={log_import.folder}")
+            notes[run] = log_import.notes
             continue
-        loaded = load(source, options=own, progress=progress)
-        out.append(replace(loaded[0], name=run))
-    return WideRuns(out, notes)
+        loaded = load(source, options=run_options, progress=progress)
+        run_inputs.append(replace(loaded[0], name=run))
+    return WideRuns(run_inputs, notes)
 
 
 def _sources(inputs: Sequence[RunInput], runs: Sequence[str]) -> dict[str, RunInput]:
     """The file of each run: the only one, or the one of its name."""
     for run_input in inputs:
         if isinstance(run_input, Run):
-            raise OffleashError(f"{run_input.name!r} is loaded already: --map is for files and frames.")
+            raise OffleashError(
+                f"{run_input.name!r} is a loaded run, but --map is for files and frames. Leave it out, or give a file."
+            )
     if len(inputs) == 1:
         return dict.fromkeys(runs, inputs[0])
     names = [] if any(isinstance(run_input, pl.DataFrame) for run_input in inputs) else input_names(inputs)
     if sorted(names) != sorted(runs):
-        there = f"found {', '.join(names)}" if names else f"found {len(inputs)} frames"
+        inputs_text = f"found {', '.join(names)}" if names else f"found {len(inputs)} frames"
         raise OffleashError(
-            f"--map names columns of the runs {', '.join(runs)}; {there}. Give one file for all of them, or one file "
-            f"each: {' '.join(f'{run}=FILE' for run in runs)}."
+            f"--map names columns of the runs {', '.join(runs)}; {inputs_text}. Give one file for all of them, or "
+            f"one file each: {' '.join(f'{run}=FILE' for run in runs)}."
         )
     return dict(zip(names, inputs, strict=True))

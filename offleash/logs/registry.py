@@ -108,9 +108,9 @@ def format_named(name: str) -> Format:
     """The format that a user names: one of ours, of an installed package, or their own FILE.py:NAME."""
     if name in FORMATS:
         return FORMATS[name]
-    from offleash.plugins import find_own, plugin_names  # here: our own formats need no plugins
+    from offleash.plugins import find_plugin, plugin_names  # here: our own formats need no plugins
 
-    own = find_own(ENTRY_POINTS, name, "log format")
+    own = find_plugin(ENTRY_POINTS, name, "log format")
     if own is None:
         raise unknown("format", name, [*FORMATS, *plugin_names(ENTRY_POINTS)])
     if not isinstance(own, Format):

@@ -57,15 +57,15 @@ def random_steps(numbers: Sequence[int], rng: random.Random) -> list[CountdownSt
     Rejection: a derivation that leaves the allowed range is drawn again from the start.
     """
     while True:
-        left, steps = list(numbers), list[CountdownStep]()
-        while len(left) > 1:
-            small, large = sorted(left.pop(rng.randrange(len(left))) for _ in range(2))
+        remaining, steps = list(numbers), list[CountdownStep]()
+        while len(remaining) > 1:
+            small, large = sorted(remaining.pop(rng.randrange(len(remaining))) for _ in range(2))
             sign = rng.choice(SIGNS)
             value = value_of(large, sign, small)
             if value is None:
                 break
             steps.append(CountdownStep(large, sign, small, value))
-            left.append(value)
+            remaining.append(value)
         else:
             return steps
 
@@ -90,8 +90,8 @@ def numbers_of(part: str, rng: random.Random) -> list[int]:
 
 def generate(part: str, size: int, seed: int) -> pl.DataFrame:
     """`size` different problems that can be solved; a longer set of the same seed begins with the shorter one."""
-    if part not in PARTS:
-        raise unknown(f"{NAME} part", part, PARTS)
+    if part not in SPLITS:
+        raise unknown(f"{NAME} part", part, SPLITS)
     rows = [
         {
             "problem": f"{NAME}-{'-'.join(map(str, numbers))}-{target}",
@@ -121,7 +121,7 @@ def _distinct_problems(part: str, seed: int, size: int) -> Iterator[tuple[list[i
             yield numbers, target
 
 
-PARTS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test")
 HELD_OUT = {0: "test", 1: "dev"}  # of 16 hash values, one is held out for tests and one for tuning
 
 

@@ -17,7 +17,15 @@ from datetime import date, datetime
 from offleash.errors import OffleashError
 from offleash.files.rows import shown
 from offleash.problems.problem import Derived, Fields, KeepRow, Row
-from offleash.problems.read import after_hashes, choices_of, last_boxed, letter, structured, text_of, without_thousands
+from offleash.problems.read import (
+    after_hashes,
+    choices_of,
+    last_boxed,
+    letter,
+    parse_json_text,
+    text_of,
+    without_thousands,
+)
 
 # A whole number as competitions write it: in dollars, with .0, or in degrees. 400 digits, below the limit of int().
 WHOLE_NUMBER = re.compile(r"\$?\s*([+-]?\d{1,400})(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?)?\s*\$?")
@@ -76,10 +84,12 @@ def mathvista(fields: Fields, row: Row) -> Derived:
         return _choice(fields, choices)
     kind = str(row.get("answer_type") or "")
     if kind == "float":
-        places = row.get("precision")
+        decimals = row.get("precision")
         # `precision` decimals are asked for: an answer that rounds to the gold is right.
-        near = 0.5 * 10.0 ** -int(places) if isinstance(places, int | float) else 0.0
-        return Derived(fields.question, fields.gold, {"unit": unit or "", "absolute": near}, "number", prompt="number")
+        tolerance = 0.5 * 10.0 ** -int(decimals) if isinstance(decimals, int | float) else 0.0
+        return Derived(
+            fields.question, fields.gold, {"unit": unit or "", "absolute": tolerance}, "number", prompt="number"
+        )
     if kind == "text":
         return Derived(fields.question, fields.gold, verifier="string", prompt="boxed")
     return Derived(fields.question, fields.gold, prompt="boxed")
@@ -93,12 +103,12 @@ def mathvision(fields: Fields, row: Row) -> Derived:
 
 def _choice(fields: Fields, choices: tuple[str, ...]) -> Derived:
     """A question with options: the gold becomes a letter, and a blind guess is right once in so many."""
-    right = letter(fields.gold, None, choices)
-    if right is None:
+    correct_letter = letter(fields.gold, None, choices)
+    if correct_letter is None:
         raise OffleashError(
-            f"there are choices {shown(list(choices))} but no answer. Fill in the correct letter or text."
+            f"the row has the choices {shown(list(choices))} but no answer. Fill in the correct letter or text."
         )
-    return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices), "choice")
+    return Derived(fields.question, correct_letter, {"choices": list(choices)}, "choice", 1 / len(choices), "choice")
 
 
 # Code benchmarks: how a program is called, and its tests.
@@ -113,10 +123,10 @@ def humaneval(fields: Fields, row: Row) -> Derived:
 
 def mbpp(fields: Fields, row: Row) -> Derived:
     """MBPP: a description, and assertions of which the first is shown, as its authors do (arXiv:2108.07732)."""
-    tests = structured(row.get("test_list"))
+    tests = parse_json_text(row.get("test_list"))
     if not isinstance(tests, list) or not tests:
         raise OffleashError(f"test_list is {shown(tests)}, not a list of assertions.")
-    imports = structured(row.get("test_imports"))
+    imports = parse_json_text(row.get("test_imports"))
     setup = text_of(row.get("test_setup_code"), "test_setup_code") or ""
     setup = "\n".join([*(str(line) for line in imports if line), setup]) if isinstance(imports, list) else setup
     details = {"kind": "asserts", "setup": setup.strip(), "tests": [str(line) for line in tests]}
@@ -132,9 +142,9 @@ def livebench_coding(fields: Fields, row: Row) -> Derived:
     """LiveBench coding: contest problems, half of them with the first lines of a program to be continued."""
     original = row.get("original_json")
     metadata = original.get("metadata") if isinstance(original, dict) else None
-    made = _contest(fields, row, None, metadata)
+    derived = _contest(fields, row, None, metadata)
     partial = text_of(row.get("partial_solution"), "partial_solution")
-    details = {**made.details, **({"partial": partial} if partial else {})}
+    details = {**derived.details, **({"partial": partial} if partial else {})}
     return Derived(fields.question, None, details, prompt="plain")  # the question already says how to answer
 
 
@@ -165,21 +175,21 @@ def has_task(*tasks: str) -> Callable[[Row], bool]:
 
 def _contest(fields: Fields, row: Row, starter: str | None, metadata: object) -> Derived:
     """A contest problem: tests by standard input, or by calls of the function that the metadata names."""
-    public = structured(row.get("public_test_cases"))
+    public = parse_json_text(row.get("public_test_cases"))
     private = text_of(row.get("private_test_cases"), "private_test_cases")
     if not isinstance(public, list) or not all(isinstance(test, dict) for test in public):
         raise OffleashError(f"public_test_cases is {shown(public)}, not a list of tests.")
     if not public and not private:
         raise OffleashError("it has neither public_test_cases nor private_test_cases.")
-    about = structured(metadata)
+    about = parse_json_text(metadata)
     entry = about.get("func_name") if isinstance(about, dict) else None
-    called = bool(entry) or any(test.get("testtype") == "functional" for test in public)
-    if called and not entry:
+    calls_function = bool(entry) or any(test.get("testtype") == "functional" for test in public)
+    if calls_function and not entry:
         raise OffleashError("its tests call a function, but metadata has no func_name.")
     details: dict[str, object] = {
-        "kind": "call" if called else "stdin",
+        "kind": "call" if calls_function else "stdin",
         "tests": [{"input": test.get("input"), "output": test.get("output")} for test in public],
-        **({"entry_point": entry} if called else {}),
+        **({"entry_point": entry} if calls_function else {}),
         **({"private": private} if private else {}),
         **({"starter": starter} if starter else {}),
     }

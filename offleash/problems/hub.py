@@ -69,10 +69,10 @@ def dataset_from_hub(dataset: HubDataset, *, columns: Columns | None = None, wai
     with tempfile.TemporaryDirectory(prefix="offleash-hub-") as folder:
         path = Path(folder) / f"{dataset.hub.partition('/')[2]}.parquet"
         split = fetch(dataset, path, environment, None, wait, offline)
-        read = read_problems(path, columns=columns)
-    where = "the cache of " if offline else ""
-    note = Note(f"{dataset.name}: read from {where}{replace(dataset, split=split).source}.")
-    return replace(read, rows={}, notes=(note, *read.notes))
+        problem_set = read_problems(path, columns=columns)
+    origin_text = "the cache of " if offline else ""
+    note = Note(f"{dataset.name}: read from {origin_text}{replace(dataset, split=split).source}.")
+    return replace(problem_set, rows={}, notes=(note, *problem_set.notes))
 
 
 def hub_environment() -> tuple[dict[str, str], bool]:
@@ -104,9 +104,13 @@ def from_hub(
     with tempfile.TemporaryDirectory(prefix="offleash-hub-") as folder:
         path = Path(folder) / f"{benchmark.name}.parquet"
         fetch(benchmark, path, environment, rows, wait, offline)
-        read = read_problems(path, columns=columns, benchmark=benchmark)
-    where = "the cache of " if offline else ""
-    return replace(read, rows={}, notes=(Note(f"{benchmark.name}: read from {where}{benchmark.source}."), *read.notes))
+        problem_set = read_problems(path, columns=columns, benchmark=benchmark)
+    origin_text = "the cache of " if offline else ""
+    return replace(
+        problem_set,
+        rows={},
+        notes=(Note(f"{benchmark.name}: read from {origin_text}{benchmark.source}."), *problem_set.notes),
+    )
 
 
 def fetch(
@@ -129,7 +133,7 @@ def fetch(
         str(path),
     ]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             env=environment,
             timeout=wait,
@@ -142,21 +146,21 @@ def fetch(
         raise OffleashError(
             f"{benchmark.source} could not be downloaded within {wait:g} seconds. {local_file_hint(benchmark)}"
         ) from None
-    if done.returncode == 0 and path.exists():
-        return (done.stdout.strip().splitlines() or [split])[-1]
-    why = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not return"
-    reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
-    raise OffleashError(f"{why} {benchmark.source} ({reason}). {local_file_hint(benchmark)}")
+    if completed.returncode == 0 and path.exists():
+        return (completed.stdout.strip().splitlines() or [split])[-1]
+    failure = "The hub cannot be reached, and its cache does not have" if offline else "The hub did not return"
+    reason = (completed.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
+    raise OffleashError(f"{failure} {benchmark.source} ({reason}). {local_file_hint(benchmark)}")
 
 
 def local_file_hint(benchmark: Benchmark | HubDataset) -> str:
     """The next step without the hub, for errors."""
     if isinstance(benchmark, HubDataset):
         return "If it is a file, check its path; to name a config and a split: org/name:config:split."
-    wanted = ", ".join(benchmark.columns.values())
+    column_names = ", ".join(benchmark.columns.values())
     return (
         f"To use a local copy: offleash problems {benchmark.name} --from FILE (JSONL, JSON, CSV or Parquet "
-        f"with the columns {wanted}, or usual names such as id, question, answer)."
+        f"with the columns {column_names}, or usual names such as id, question, answer)."
     )
 
 
@@ -165,13 +169,13 @@ def reachable(wait: float = CONNECT_TIMEOUT) -> bool:
     if any(os.environ.get(name) for name in PROXY_VARIABLES):
         return True
     # HF_ENDPOINT names a mirror.
-    parts = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
+    address = urlsplit(os.environ.get("HF_ENDPOINT") or ENDPOINT)
     results: list[bool] = []
 
     def connect() -> None:
         try:
-            port = parts.port or (80 if parts.scheme == "http" else 443)
-            with socket.create_connection((parts.hostname or "", port), timeout=wait):
+            port = address.port or (80 if address.scheme == "http" else 443)
+            with socket.create_connection((address.hostname or "", port), timeout=wait):
                 results.append(True)
         except (OSError, ValueError):
             results.append(False)

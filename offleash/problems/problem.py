@@ -74,8 +74,10 @@ def content_hash(question: str, images: Iterable[str] = ()) -> str:
 
     Without images it is `question_hash`, so that logs, which have none, match.
     """
-    shown = tuple(images)
-    return question_hash("\n".join((question.replace("\r\n", "\n").strip(), *shown)) if shown else question)
+    image_addresses = tuple(images)
+    return question_hash(
+        "\n".join((question.replace("\r\n", "\n").strip(), *image_addresses)) if image_addresses else question
+    )
 
 
 def line(row: Mapping[str, object]) -> dict[str, object]:
@@ -84,8 +86,8 @@ def line(row: Mapping[str, object]) -> dict[str, object]:
     details, prompt, columns = values.get("details"), values.get("prompt"), values.get("columns")
     values["details"] = json.loads(details) if isinstance(details, str) else None
     values["prompt_hash"] = prompt_hash(prompt) if isinstance(prompt, str) else None
-    further = json.loads(columns) if isinstance(columns, str) else {}
-    return {**{key: values[key] for key in KEYS if values.get(key) is not None}, **further}
+    other_columns = json.loads(columns) if isinstance(columns, str) else {}
+    return {**{key: values[key] for key in KEYS if values.get(key) is not None}, **other_columns}
 
 
 # What defines a benchmark: where its rows are, which column is which, its verifier and its prompt.

@@ -52,7 +52,7 @@ def prompt(name: str, question: str, details: Mapping[str, object]) -> str:
     >>> prompt("number", "How fast?", {"unit": "m/s"}).endswith("number in the unit m/s, without the unit.")
     True
     """
-    return filled(PROMPTS[name], {"question": question, **detail_parts(details)})
+    return fill_template(PROMPTS[name], {"question": question, **detail_parts(details)})
 
 
 def detail_parts(details: Mapping[str, object]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def detail_parts(details: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def filled(template: str, parts: Mapping[str, str]) -> str:
+def fill_template(template: str, parts: Mapping[str, str]) -> str:
     """The template with its places filled: `{name}`, for the names given; other braces are text, as in LaTeX.
 
     One pass: a question that contains `{choices}` itself is left as it is.

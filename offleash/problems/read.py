@@ -31,11 +31,11 @@ def last_boxed(text: str) -> str | None:
     """What the last balanced `\\boxed{}` or `\\fbox{}` holds; None when there is none."""
     for start in reversed([match.end() for match in BOX_PATTERN.finditer(text)]):
         depth = 1
-        for at in range(start, len(text)):
-            escaped = text[at - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
-            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[at], 0)
+        for position in range(start, len(text)):
+            escaped = text[position - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
+            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[position], 0)
             if depth == 0:
-                return text[start:at].strip() or None
+                return text[start:position].strip() or None
     return None
 
 
@@ -71,7 +71,7 @@ def images_of(value: object, folder: Path) -> tuple[str, ...]:
         value: One or a list of: bytes, {bytes, path} as the hub stores them, a path, a data: URL.
         folder: Where relative paths start: the folder of the problem file.
     """
-    value = structured(value)
+    value = parse_json_text(value)
     if value is None or value in ("", []):
         return ()
     images = value if isinstance(value, list) else [value]
@@ -149,105 +149,109 @@ def problem_of(path: Path, row: Row, number: int, chosen: Columns, benchmark: Be
 
     Errors say what is wrong with the row; the caller adds which row it is.
     """
-    cells = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
+    cells = {role: value_at(row.values, column) for role, column in chosen.items()}
     question = question_text(cells["question"], "question")
     if question is None:
         raise OffleashError(f"the question ({chosen['question']}) is empty. Fill it in, or delete the row.")
-    gold, extra = _gold(cells, row, chosen, joined=benchmark is not None)
-    fields, named = Fields(question, gold), text_of(cells.get("verifier"), "verifier")
-    if benchmark is None or named is not None:  # a row that names its verifier has nothing left to derive
-        made, style, floor = _derived(fields, cells, extra), None, None
-        verifier = named or made.verifier
+    gold, gold_details = _gold(cells, row, chosen, from_benchmark=benchmark is not None)
+    fields, verifier_name = Fields(question, gold), text_of(cells.get("verifier"), "verifier")
+    if benchmark is None or verifier_name is not None:  # a row that names its verifier has nothing left to derive
+        derived, style, guess_floor = _derive_problem(fields, cells, gold_details), None, None
+        verifier = verifier_name or derived.verifier
     else:
-        made, style, floor = benchmark.derive(fields, row.values), benchmark.prompt, benchmark.guess
-        verifier = made.verifier or benchmark.verifier
-    if made.gold is None and verifier not in NO_GOLD_NEEDED:
-        wanted = chosen.get("gold", "gold, answer, solution, ...")
+        derived, style, guess_floor = benchmark.derive(fields, row.values), benchmark.prompt, benchmark.guess
+        verifier = derived.verifier or benchmark.verifier
+    if derived.gold is None and verifier not in NO_GOLD_NEEDED:
+        gold_column = chosen.get("gold", "gold, answer, solution, ...")
         # Refused now, not as "wrong" after thousands of samples.
-        raise OffleashError(f"there is no answer ({wanted}). Fill it in, or name its column with --map gold=COLUMN.")
-    details = _storable({**made.details, **object_of(cells.get("details"), "details")})
-    given = _chance(cells.get("guess"))
+        raise OffleashError(
+            f"there is no answer ({gold_column}). Fill it in, or name its column with --map gold=COLUMN."
+        )
+    details = _check_storable({**derived.details, **object_of(cells.get("details"), "details")})
+    stated_chance = _chance(cells.get("guess"))
     return Problem(
         problem=_name(path, row, cells, chosen, number, benchmark),
-        question=made.question,
-        gold=made.gold,
+        question=derived.question,
+        gold=derived.gold,
         benchmark=benchmark.name if benchmark else text_of(cells.get("benchmark"), "benchmark") or path.stem,
-        guess=given if given is not None else made.guess or floor,
+        guess=stated_chance if stated_chance is not None else derived.guess or guess_floor,
         verifier=verifier,
         prompt=question_text(cells.get("prompt"), "prompt")
-        or _message(made, details, chosen, verifier, made.prompt or style),
+        or _prompt_text(derived, details, chosen, verifier, derived.prompt or style),
         details=details,
         images=images_of(cells.get("images"), path.parent),
-        columns=_further_columns(row, chosen) if benchmark is None else {},
+        columns=_other_columns(row, chosen) if benchmark is None else {},
     )
 
 
-def _further_columns(row: Row, chosen: Columns) -> dict[str, object]:
+def _other_columns(row: Row, chosen: Columns) -> dict[str, object]:
     """The rest of a row, which a verifier of the user's own may take by name; what JSON cannot hold is left out."""
     left_out = OWN_NAMES | {chosen.get("images", "").partition(".")[0]}
-    kept: dict[str, object] = {}
+    other_columns: dict[str, object] = {}
     for name, value in row.values.items():
         if name in left_out:
             continue
         with contextlib.suppress(TypeError, ValueError, RecursionError):
-            kept[name] = json.loads(json.dumps(value, allow_nan=False))
-    return kept
+            other_columns[name] = json.loads(json.dumps(value, allow_nan=False))
+    return other_columns
 
 
-def _gold(cells: Cells, row: Row, chosen: Columns, *, joined: bool) -> tuple[str | None, dict[str, object]]:
+def _gold(cells: Cells, row: Row, chosen: Columns, *, from_benchmark: bool) -> tuple[str | None, dict[str, object]]:
     """The gold answer; a fraction keeps the digits of the file, and a written solution gives what it boxes.
 
     Several answers of a benchmark (OlympiadBench) are all required; in a user's file they may be alternatives.
     """
     value, column = cells.get("gold"), chosen.get("gold", "")
-    if joined and isinstance(value, list) and len(value) > 1:
+    if from_benchmark and isinstance(value, list) and len(value) > 1:
         value = ", ".join((text_of(answer, "answer") or "").strip().strip("$") for answer in value)
     if isinstance(value, float):
         value = None if math.isnan(value) else value.written if isinstance(value, WrittenFloat) else value
-    gold, extra = gold_of(value)
+    gold, gold_details = gold_of(value)
     if gold is None or column in ("gold", "canonical_solution"):
-        return gold, extra
+        return gold, gold_details
     # GSM8K and data sets made like it. In a column called gold it would be part of the answer.
     marked_answer = after_hashes(gold)
     if marked_answer is not None:
-        return without_thousands(marked_answer), extra
+        return without_thousands(marked_answer), gold_details
     if column.rpartition(".")[2] != "solution":
-        return gold, extra
+        return gold, gold_details
     boxed = last_boxed(gold)
     if boxed is None and "\n" in gold.strip():
         raise OffleashError("the solution has no \\boxed{} answer. Name a column of answers with --map gold=COLUMN.")
-    return boxed or gold, extra
+    return boxed or gold, gold_details
 
 
-def _derived(fields: Fields, cells: Cells, extra: dict[str, object]) -> Derived:
+def _derive_problem(fields: Fields, cells: Cells, gold_details: dict[str, object]) -> Derived:
     """What a user's own columns say about a problem: a countdown target, choices, or nothing more."""
-    if extra:
-        return Derived(fields.question, fields.gold, extra, "countdown")
+    if gold_details:
+        return Derived(fields.question, fields.gold, gold_details, "countdown")
     choices = choices_of(cells.get("choices"))
     if not choices:
         return Derived(fields.question, fields.gold)
-    right = letter(fields.gold, cells.get("gold"), choices)
-    return Derived(fields.question, right, {"choices": list(choices)}, "choice", 1 / len(choices))
+    correct_letter = letter(fields.gold, cells.get("gold"), choices)
+    return Derived(fields.question, correct_letter, {"choices": list(choices)}, "choice", 1 / len(choices))
 
 
-def _message(made: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
+def _prompt_text(derived: Derived, details: Cells, chosen: Columns, verifier: str | None, style: str | None) -> str:
     """The prompt: by the benchmark's style, or in a user's file by the verifier, unless the question says how."""
     if style is None and chosen["question"] == "prompt":
         style = "plain"
-    return own_prompt(made.question, details, verifier) if style is None else prompt(style, made.question, details)
+    return (
+        own_prompt(derived.question, details, verifier) if style is None else prompt(style, derived.question, details)
+    )
 
 
 def own_prompt(question: str, details: Cells, verifier: str | None) -> str:
     """The prompt of a problem that has none of its own: as its verifier wants, unless the question says how."""
-    ready = any(mark in question for mark in FORMAT_MARKERS)
-    return prompt("plain" if ready else PROMPT_BY_VERIFIER.get(verifier or "", "boxed"), question, details)
+    states_format = any(marker in question for marker in FORMAT_MARKERS)
+    return prompt("plain" if states_format else PROMPT_BY_VERIFIER.get(verifier or "", "boxed"), question, details)
 
 
 def _name(path: Path, row: Row, cells: Cells, chosen: Columns, number: int, benchmark: Benchmark | None) -> str:
     """The problem's id: its own, that of a verl data set, or its row number."""
-    own = text_of(cells.get("problem"), "id")
-    if own is not None:
-        return own
+    id_column = text_of(cells.get("problem"), "id")
+    if id_column is not None:
+        return id_column
     index = value_at(row.values, "extra_info.index")
     if index is not None and "problem" not in chosen:
         parts = (value_at(row.values, "data_source"), value_at(row.values, "extra_info.split"), index)
@@ -263,7 +267,7 @@ def _chance(value: object) -> float | None:
     return chance
 
 
-def _storable(details: dict[str, object]) -> dict[str, object]:
+def _check_storable(details: dict[str, object]) -> dict[str, object]:
     """Details that can be stored as JSON text."""
     try:
         json.dumps(details, ensure_ascii=False, allow_nan=False).encode("utf-8")
@@ -298,7 +302,7 @@ def read_problems(path: Path, *, columns: Columns | None = None, benchmark: Benc
             f"{path}: none of its {len(rows)} rows belongs to {benchmark.name} ({benchmark.about}). "
             "Is it the right file?"
         )
-    problems = _distinct(path, kept, chosen, benchmark)
+    problems = _distinct_problems(path, kept, chosen, benchmark)
     filtered_out, repeated = len(rows) - len(kept), len(kept) - len(problems)
     rows_of = {problem.problem: number for number, problem in problems}
     notes = _notes(path, () if benchmark else known, chosen, filtered_out, repeated)
@@ -320,7 +324,9 @@ def _columns(path: Path, known: Sequence[str], mapped: Columns, hub_columns: Col
     return guess_columns(names, known, mapped)
 
 
-def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None) -> list[tuple[int, Problem]]:
+def _distinct_problems(
+    path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark | None
+) -> list[tuple[int, Problem]]:
     """The problems with their rows, each once. Two that share an id and differ are refused: verdicts go by id."""
     problems: dict[str, tuple[int, Problem]] = {}
     for position, row in enumerate(rows):
@@ -337,12 +343,14 @@ def _distinct(path: Path, rows: list[Row], chosen: Columns, benchmark: Benchmark
     return list(problems.values())
 
 
-def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, duplicates: int) -> tuple[Note, ...]:
-    used = {part for theirs in chosen.values() for part in (theirs, theirs.partition(".")[0])}
+def _notes(path: Path, known: tuple[str, ...], chosen: Columns, filtered_out: int, duplicates: int) -> tuple[Note, ...]:
+    used = {name_part for column in chosen.values() for name_part in (column, column.partition(".")[0])}
     unused = [name for name in known if name not in used and "." not in name]
     notes = [columns_note(path, chosen, unused)]
-    if left:
-        notes.append(Note(f"{path.name}: rows that do not belong to the benchmark were left out.", left, left_out=True))
+    if filtered_out:
+        notes.append(
+            Note(f"{path.name}: rows that do not belong to the benchmark were left out.", filtered_out, left_out=True)
+        )
     if duplicates:
         notes.append(
             Note(f"{path.name}: rows that repeat an earlier problem word for word were left out.", duplicates, True)
@@ -356,33 +364,33 @@ def _notes(path: Path, known: tuple[str, ...], chosen: Columns, left: int, dupli
 LETTER = re.compile(r"\(?([A-Za-z])[.):]?")
 
 
-def text_of(value: object, what: str) -> str | None:
-    """A text, a number, or a list with one of these, as text; None when there is nothing. `what` is for the error."""
+def text_of(value: object, field_name: str) -> str | None:
+    """A text, a number, or a list with one of these, as text; None if there is none. Errors name `field_name`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return _well_formed(value, what) if value.strip() else None
+        return _well_formed(value, field_name) if value.strip() else None
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, list) and len(value) == 1:
-        return text_of(value[0], what)
+        return text_of(value[0], field_name)
     if isinstance(value, list) and not value:
         return None
-    raise OffleashError(f"the {what} is {shown(value)}, not a string or a number. Write it as one string.")
+    raise OffleashError(f"the {field_name} is {shown(value)}, not a string or a number. Write it as one string.")
 
 
-def question_text(value: object, what: str) -> str | None:
+def question_text(value: object, field_name: str) -> str | None:
     """A question or a prompt, from a text or from a conversation with one message of the user."""
     if not (isinstance(value, list) and value and all(isinstance(turn, dict) for turn in value)):
-        return text_of(value, what)
+        return text_of(value, field_name)
     turns = [(str(turn.get("role", "user")), turn.get("content")) for turn in value]
     roles = [role for role, _ in turns]
     if roles not in (["user"], ["system", "user"]):
         raise OffleashError(
-            f"the {what} is a conversation with the turns {', '.join(roles)}; only one user message, with or without a "
-            "system message, is supported. Write it as one string."
+            f"the {field_name} is a conversation with the turns {', '.join(roles)}; only one user message, with or "
+            "without a system message, is supported. Write it as one string."
         )
-    parts = [_content(content, what) for _, content in turns]
+    parts = [_content(content, field_name) for _, content in turns]
     return "\n\n".join(part for part in parts if part) or None
 
 
@@ -403,7 +411,7 @@ def gold_of(value: object) -> tuple[str | None, dict[str, object]]:
 
 def choices_of(value: object) -> tuple[str, ...]:
     """The options of a question: a list of texts, or an object of labels and texts."""
-    value = structured(value)
+    value = parse_json_text(value)
     if value is None or value == [] or value == {}:
         return ()
     if isinstance(value, dict):
@@ -424,8 +432,8 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     match = LETTER.fullmatch(gold.strip())
     if match and match[1].upper() in letters:
         return match[1].upper()
-    several = re.fullmatch(r"[A-Za-z](\s*,\s*[A-Za-z])+", gold.strip())
-    if several and set(chosen := [entry.strip().upper() for entry in gold.split(",")]) <= set(letters):
+    is_list = re.fullmatch(r"[A-Za-z](\s*,\s*[A-Za-z])+", gold.strip())
+    if is_list and set(chosen := [entry.strip().upper() for entry in gold.split(",")]) <= set(letters):
         return ",".join(chosen)  # a question with several right choices, all of which are needed
     texts = [choice.strip() for choice in choices]
     if texts.count(gold.strip()) == 1:
@@ -442,7 +450,7 @@ def letter(gold: str | None, index: object, choices: tuple[str, ...]) -> str | N
     )
 
 
-def number_of(value: object, what: str) -> float | None:
+def number_of(value: object, field_name: str) -> float | None:
     """A finite number; None when there is nothing."""
     if value is None or value == "":
         return None
@@ -451,21 +459,21 @@ def number_of(value: object, what: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise OffleashError(f"the {what} is {shown(value)}, not a number.")
+        raise OffleashError(f"the {field_name} is {shown(value)}, not a number.")
     return number
 
 
-def object_of(value: object, what: str) -> Mapping[str, object]:
+def object_of(value: object, field_name: str) -> Mapping[str, object]:
     """A JSON object, given as one or as its text."""
-    value = structured(value)
+    value = parse_json_text(value)
     if value is None or value == "":
         return {}
     if not isinstance(value, dict):
-        raise OffleashError(f"the {what} are {shown(value)}, not a JSON object.")
+        raise OffleashError(f"the {field_name} are {shown(value)}, not a JSON object.")
     return value
 
 
-def structured(value: object) -> object:
+def parse_json_text(value: object) -> object:
     """A list or an object, also where a CSV field holds it as JSON text. Text that only looks like JSON stays text."""
     if not (isinstance(value, str) and value.strip()[:1] in ("[", "{")):
         return value
@@ -476,20 +484,20 @@ def structured(value: object) -> object:
     return parsed
 
 
-def _content(value: object, what: str) -> str | None:
+def _content(value: object, field_name: str) -> str | None:
     """The text of a message, given as text or as parts; the images among the parts have their own column."""
     if isinstance(value, list):
         texts = [part.get("text") for part in value if isinstance(part, dict)]
         return "\n".join(str(text) for text in texts if text) or None
-    return text_of(value, what)
+    return text_of(value, field_name)
 
 
-def _well_formed(text: str, what: str) -> str:
+def _well_formed(text: str, field_name: str) -> str:
     """A text that can be stored as UTF-8. JSON can hold half a surrogate pair, and Parquet cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise OffleashError(
-            f"the {what} holds half a surrogate pair: {shown(text)}. Write the whole character."
+            f"the {field_name} holds half a surrogate pair: {shown(text)}. Write the whole character."
         ) from None
     return text

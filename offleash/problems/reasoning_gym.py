@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, str | None]
 
 # Item i of the library is drawn with seed + i: neighbouring seeds share nearly all items, so ours lie this far apart.
-STRIDE = 1_000_000
+SEED_STRIDE = 1_000_000
 TRIES_PER_PROBLEM = 50  # items tried per problem wanted, before giving up: some tasks have few different questions
 
 # many answers are right and the library names none: their gold is null
@@ -72,7 +72,7 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
     _check_bounds(task, size, seed)
     _library()
     own_process = task in HASHED and os.environ.get("PYTHONHASHSEED") != "0"
-    rows = _rows_from_a_process(task, size, seed, level) if own_process else _rows(task, size, seed, level)
+    rows = _rows_from_subprocess(task, size, seed, level) if own_process else _rows(task, size, seed, level)
     if len(rows) < size:
         raise OffleashError(
             f"{task} at level {level!r} has only {len(rows)} different questions in {size * TRIES_PER_PROBLEM} draws. "
@@ -83,20 +83,20 @@ def generate(task: str, size: int, seed: int, level: str = "easy") -> pl.DataFra
 
 def library_seed(seed: int, index: int) -> int:
     """The seed with which the library draws item `index` of our set `seed`: no two sets share one."""
-    return seed * STRIDE + index
+    return seed * SEED_STRIDE + index
 
 
 def _check_bounds(task: str, size: int, seed: int) -> None:
     """Sizes and seeds for which sets of different seeds share no item."""
-    if not 0 < size * TRIES_PER_PROBLEM <= STRIDE:
+    if not 0 < size * TRIES_PER_PROBLEM <= SEED_STRIDE:
         raise OffleashError(
-            f"A Reasoning Gym set has 1 to {STRIDE // TRIES_PER_PROBLEM} problems; found --size {size}."
+            f"A Reasoning Gym set has 1 to {SEED_STRIDE // TRIES_PER_PROBLEM} problems; found --size {size}."
         )
     if seed < 0:  # the library's generator drops the sign: -1 would draw what 1 draws
         raise OffleashError(f"A Reasoning Gym seed must be 0 or more; found {seed}.")
     # pool_matrix seeds NumPy, which takes 32 bits
     if task == "pool_matrix" and library_seed(seed, size * TRIES_PER_PROBLEM) >= 2**32:
-        largest = (2**32 - size * TRIES_PER_PROBLEM) // STRIDE
+        largest = (2**32 - size * TRIES_PER_PROBLEM) // SEED_STRIDE
         raise OffleashError(f"pool_matrix takes seeds up to {largest} at this size; found {seed}.")
 
 
@@ -113,15 +113,15 @@ def _library() -> "ModuleType":
     return module
 
 
-def _rows_from_a_process(task: str, size: int, seed: int, level: str) -> list[Row]:
+def _rows_from_subprocess(task: str, size: int, seed: int, level: str) -> list[Row]:
     """The rows from a process with a fixed PYTHONHASHSEED, which can be set only when Python starts."""
     environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     command = [sys.executable, "-P", "-W", "ignore", "-m", __spec__.name, task, str(size), str(seed), level]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", check=False)
+    if completed.returncode:
+        last = (completed.stderr.strip().splitlines() or ["no message"])[-1]
         raise OffleashError(f"Generating {size} problems of {task} failed: {last}")
-    rows: list[Row] = json.loads(done.stdout)
+    rows: list[Row] = json.loads(completed.stdout)
     return rows
 
 
@@ -157,7 +157,7 @@ def _fixed_randomness(task: str, seed: int) -> Iterator[None]:
     """
     import numpy as np
 
-    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the library uses the global one
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the library uses the global one
     words = blake2b(f"{task}-{seed}".encode(), digest_size=8).digest()
     random.seed(int.from_bytes(words))
     np.random.seed(int.from_bytes(words[:4]))  # noqa: NPY002
@@ -166,8 +166,8 @@ def _fixed_randomness(task: str, seed: int) -> Iterator[None]:
             warnings.simplefilter("ignore")  # files left open and the like are the library's affair
             yield
     finally:
-        random.setstate(before)
-        np.random.set_state(numpy_before)  # noqa: NPY002
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
 
 
 def _scoring_settings(config: Any) -> dict[str, object]:
@@ -184,8 +184,8 @@ def _scoring_settings(config: Any) -> dict[str, object]:
 
 def _row(task: str, level: str, seed: int, index: int, entry: Mapping[str, Any], config: Mapping[str, object]) -> Row:
     metadata = {key: value for key, value in entry["metadata"].items() if key not in DATE_FIELDS.get(task, ())}
-    kept = {"question": entry["question"], "answer": entry["answer"], "metadata": metadata}
-    details = {"task": task, "config": config, "entry": encode_value(kept)}
+    stored_entry = {"question": entry["question"], "answer": entry["answer"], "metadata": metadata}
+    details = {"task": task, "config": config, "entry": encode_value(stored_entry)}
     return {
         "problem": f"{task}-{level}-{seed}-{index}",
         "hash": question_hash(entry["question"]),

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.errors import OffleashError
-from offleash.problems.prompts import detail_parts, filled
+from offleash.problems.prompts import detail_parts, fill_template
 
 QUESTION, OWN_PROMPT = "question", "prompt"
 COLUMNS = {"id": "problem", "benchmark": "benchmark"}  # places that are columns of the table of problems
@@ -46,20 +46,20 @@ def read_template(path: Path) -> str:
 
 def check_template(text: str, where: str) -> None:
     """Refuse a template that does not ask the question, also by a misspelt place."""
-    places = places_in(text)
+    placeholders = placeholders_in(text)
     known = (QUESTION, OWN_PROMPT, *COLUMNS, *DETAILS)
-    for place in places:
-        near = get_close_matches(place, known, n=1, cutoff=SIMILARITY_THRESHOLD)
-        if place not in known and near and len(place) > 3:
-            raise OffleashError(f"{where} has the placeholder {{{place}}}. Did you mean {{{near[0]}}}?")
-    if QUESTION not in places and OWN_PROMPT not in places:
+    for placeholder in placeholders:
+        close_matches = get_close_matches(placeholder, known, n=1, cutoff=SIMILARITY_THRESHOLD)
+        if placeholder not in known and close_matches and len(placeholder) > 3:
+            raise OffleashError(f"{where} has the placeholder {{{placeholder}}}. Did you mean {{{close_matches[0]}}}?")
+    if QUESTION not in placeholders and OWN_PROMPT not in placeholders:
         raise OffleashError(
             f"{where} does not contain the question: it has no {{question}}. Write {{question}} where it goes, or "
             "{prompt} for the problem's own prompt."
         )
 
 
-def places_in(text: str) -> list[str]:
+def placeholders_in(text: str) -> list[str]:
     """The names in braces of a template, each once; of LaTeX commands too."""
     return list(dict.fromkeys(match[1] for match in PLACEHOLDER.finditer(text)))
 
@@ -73,33 +73,33 @@ def with_template(problems: pl.DataFrame, template: str | None) -> pl.DataFrame:
     """
     if template is None:
         return problems
-    places = places_in(template)
-    prompts = [_prompt(template, places, row) for row in problems.iter_rows(named=True)]
+    placeholders = placeholders_in(template)
+    prompts = [_prompt(template, placeholders, row) for row in problems.iter_rows(named=True)]
     return problems.with_columns(pl.Series("prompt", prompts, pl.String))
 
 
-def _prompt(template: str, places: list[str], row: Mapping[str, object]) -> str:
+def _prompt(template: str, placeholders: list[str], row: Mapping[str, object]) -> str:
     question = row.get("question")
     if not isinstance(question, str):
         raise OffleashError(f"Problem {row['problem']!r} has no question to put into the template. Leave out --prompt.")
     details = _details(row.get("details"))
-    own = detail_parts(details)
-    for name, words in REQUIRED_PARTS.items():
-        asked = name in places or OWN_PROMPT in places or _in_question(details.get(name), question)
-        if own[name] and not asked:
+    detail_texts = detail_parts(details)
+    for name, description in REQUIRED_PARTS.items():
+        is_included = name in placeholders or OWN_PROMPT in placeholders or _in_question(details.get(name), question)
+        if detail_texts[name] and not is_included:
             raise OffleashError(
-                f"Problem {row['problem']!r} has {words}, which the template leaves out. Add {{{name}}}, or use "
+                f"Problem {row['problem']!r} has {description}, which the template leaves out. Add {{{name}}}, or use "
                 "{prompt}, the problem's own prompt."
             )
-    columns = {place: row.get(column) for place, column in COLUMNS.items()}
+    columns = {placeholder: row.get(column) for placeholder, column in COLUMNS.items()}
     parts = {
         **{name: str(value) for name, value in details.items() if isinstance(value, str | int | float)},
-        **{place: "" if value is None else str(value) for place, value in columns.items()},
-        **own,
+        **{placeholder: "" if value is None else str(value) for placeholder, value in columns.items()},
+        **detail_texts,
         QUESTION: question,
         OWN_PROMPT: str(row.get("prompt") or question),
     }
-    return filled(template, parts)
+    return fill_template(template, parts)
 
 
 def _in_question(value: object, question: str) -> bool:

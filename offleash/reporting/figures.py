@@ -25,7 +25,7 @@ from offleash.comparing.figures.support import support
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import detail
 from offleash.errors import OffleashError, unknown
-from offleash.plugins import find_own, plugin_names
+from offleash.plugins import find_plugin, plugin_names
 from offleash.render.figure import PAGE, Figure, FigureFormat, MissingFigure
 
 ENTRY_POINTS = "offleash.figures"
@@ -70,7 +70,7 @@ def figure(name: str, subject: FigureInput, look: FigureFormat = PAGE) -> Figure
 
 def own_figure(name: str) -> Draw:
     """A figure of an installed package, or the user's own FILE.py:NAME; an unknown name is refused with the closest."""
-    own = find_own(ENTRY_POINTS, name, "figure")
+    own = find_plugin(ENTRY_POINTS, name, "figure")
     if own is None:
         raise unknown("figure", name, [*FIGURES, *plugin_names(ENTRY_POINTS)])
     if not callable(own):

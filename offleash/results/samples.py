@@ -314,14 +314,14 @@ class ImportResult(Result):
         return self.logs.folder
 
     def to_dict(self) -> dict[str, Any]:
-        from offleash.loading.import_logs import imported_document
+        from offleash.loading.import_logs import import_document
 
-        return imported_document(self.logs)
+        return import_document(self.logs)
 
     def show(self, console: "Console | None" = None) -> None:
-        from offleash.loading.import_logs import imported_text
+        from offleash.loading.import_logs import import_text
 
-        print_text(console, imported_text(self.logs))
+        print_text(console, import_text(self.logs))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -38,7 +38,7 @@ class ChatOptions:
         return self.system is not None or bool(self.kwargs)
 
     @property
-    def stored(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """As a run stores it: nothing where nothing was given, so that runs of older versions compare equal."""
         return {"system": self.system, "chat_kwargs": dict(self.kwargs) or None} if self else {}
 
@@ -50,8 +50,8 @@ class ChatOptions:
     @property
     def flags(self) -> str:
         """The options as they are typed, for messages."""
-        given = ["--system"] if self.system is not None else []
-        return " and ".join([*given, *(["--chat-kwargs"] if self.kwargs else [])])
+        flags_given = ["--system"] if self.system is not None else []
+        return " and ".join([*flags_given, *(["--chat-kwargs"] if self.kwargs else [])])
 
 
 NO_OPTIONS = ChatOptions()
@@ -93,7 +93,7 @@ class RenderedPrompt:
     """The text a model is given."""
 
     text: str
-    templated: bool  # whether the model has a chat template
+    has_template: bool  # whether the model has a chat template
     thinking: bool  # whether the text ends inside a reasoning block, so that a sample begins within it
 
 
@@ -102,7 +102,7 @@ def chat(text: str, tokenizer: Tokenizer, options: ChatOptions = NO_OPTIONS) -> 
     if options:
         check_chat_options(tokenizer, options)
     if not tokenizer.chat_template:
-        return RenderedPrompt(text, templated=False, thinking=False)
+        return RenderedPrompt(text, has_template=False, thinking=False)
     try:
         rendered = str(
             tokenizer.apply_chat_template(
@@ -110,13 +110,13 @@ def chat(text: str, tokenizer: Tokenizer, options: ChatOptions = NO_OPTIONS) -> 
             )
         )
     except Exception as error:  # a template is a program of the model's makers, and may fail in any way
-        raise failed_template(tokenizer, error, options) from None
+        raise template_error(tokenizer, error, options) from None
     if options.system is not None and options.system.strip() not in rendered:
         raise OffleashError(
             f"The chat template of {_name(tokenizer)} ignores the system message. Put its text into --prompt FILE "
             "instead."
         )
-    return RenderedPrompt(rendered, templated=True, thinking=opens_reasoning(rendered))
+    return RenderedPrompt(rendered, has_template=True, thinking=opens_reasoning(rendered))
 
 
 def check_chat_options(tokenizer: Tokenizer, options: ChatOptions) -> None:
@@ -140,12 +140,12 @@ def _name(tokenizer: object) -> str:
     return str(getattr(tokenizer, "name_or_path", "") or "this model")
 
 
-def failed_template(tokenizer: object, error: Exception, options: ChatOptions = NO_OPTIONS) -> OffleashError:
+def template_error(tokenizer: object, error: Exception, options: ChatOptions = NO_OPTIONS) -> OffleashError:
     """The error for a chat template that cannot render a prompt: the model, the line, and the reason."""
     # Jinja gives the lines of a template frames of their own; a syntax error carries its line
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in TEMPLATE_FILES]
     line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
-    where = f" (line {line})" if line else ""
+    line_text = f" (line {line})" if line else ""
     reason = " ".join(str(error).split())[:300] or "no message"
     step = (
         f"Leave out {options.flags}, or put the text into --prompt FILE."
@@ -153,7 +153,7 @@ def failed_template(tokenizer: object, error: Exception, options: ChatOptions = 
         else "Correct it (chat_template.jinja or tokenizer_config.json of the model), or draw with --raw, without it."
     )
     return OffleashError(
-        f"The chat template of {_name(tokenizer)} cannot render a prompt{where}: {type(error).__name__}: {reason}. "
+        f"The chat template of {_name(tokenizer)} cannot render a prompt{line_text}: {type(error).__name__}: {reason}. "
         f"{step}"
     )
 

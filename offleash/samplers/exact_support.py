@@ -116,9 +116,9 @@ class _SharedPrefixExpander:
     @property
     def vocabulary(self) -> str:
         tokenizer = self.loaded.tokenizer
-        known = set(tokenizer.get_vocab().items()) - set(tokenizer.get_added_vocab().items())
+        regular_tokens = set(tokenizer.get_vocab().items()) - set(tokenizer.get_added_vocab().items())
         # added tokens are left out: training may add one for padding
-        text = json.dumps(sorted(known, key=lambda pair: pair[1]))
+        text = json.dumps(sorted(regular_tokens, key=lambda pair: pair[1]))
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     def expand(
@@ -129,13 +129,16 @@ class _SharedPrefixExpander:
         from offleash.samplers.huggingface.text import stop_finder
 
         tokens, error = self.prompt_encoder.encode(request)
-        left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
-        if not error and left < 1:
+        available_tokens = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
+        if not error and available_tokens < 1:
             error = f"the prompt has {len(tokens)} tokens, but the model's context is {self.loaded.context}"
         if error:
             return Expansion(error=error)
-        decoding, before = replace(decoding, max_tokens=min(left, decoding.max_tokens)), self.network.forwarded
-        ((layers, logits),) = self.network.read([tokens])
+        decoding, forwarded_before = (
+            replace(decoding, max_tokens=min(available_tokens, decoding.max_tokens)),
+            self.network.forwarded,
+        )
+        ((layers, logits),) = self.network.prefill([tokens])
         expansion = PrefixExpansion(
             self.network,
             decoding,
@@ -148,11 +151,13 @@ class _SharedPrefixExpander:
             progress,
         )
         leaves = list(expansion.leaves())
-        _check_mass(expansion.kept, expansion.cut)
+        _check_mass(expansion.completed_mass, expansion.unexplored_mass)
         completions = [completion for part in leaves for completion in self._completions(part, decoding)]
         completions.sort(key=lambda completion: (-completion.logprob_sampled, completion.tokens))
-        forwarded = self.network.forwarded - before
-        return Expansion(tuple(completions), max(0.0, expansion.cut), expansion.prefixes, expansion.deepest, forwarded)
+        forwarded = self.network.forwarded - forwarded_before
+        return Expansion(
+            tuple(completions), max(0.0, expansion.unexplored_mass), expansion.prefixes, expansion.deepest, forwarded
+        )
 
     def _completions(self, leaves: "Leaves", decoding: SamplingParams) -> list[Completion]:
         from offleash.samplers.huggingface.prefix_tree import FinishedSamples
@@ -160,14 +165,16 @@ class _SharedPrefixExpander:
 
         """Leaves with their texts."""
         token_ET, sequence_E = leaves.token_ET, np.arange(len(leaves.token_ET))
-        ended = FinishedSamples(sequence_E, sequence_E, token_ET, token_ET.shape[1], leaves.finish)
-        texts = texts_of(self.loaded.tokenizer, ended, decoding.stop)
+        finished = FinishedSamples(sequence_E, sequence_E, token_ET, token_ET.shape[1], leaves.finish)
+        texts = texts_of(self.loaded.tokenizer, finished, decoding.stop)
         rows = zip(token_ET.tolist(), texts, leaves.sums_E2.tolist(), strict=True)
         return [Completion(tuple(tokens), text, leaves.finish, *sums) for tokens, text, sums in rows]
 
 
-def _check_mass(kept: float, cut: float) -> None:
+def _check_mass(kept_mass: float, cut_mass: float) -> None:
     """Every prefix was kept or cut exactly once: the two masses must add up to 1."""
-    if not np.isfinite(kept + cut):
+    if not np.isfinite(kept_mass + cut_mass):
         raise OffleashError("The model returned NaN probabilities. Try --set dtype=float32.")
-    assert abs(kept + cut - 1) < TOLERANCE, f"kept {kept} and cut {cut} do not add up to 1: a prefix was lost"
+    assert abs(kept_mass + cut_mass - 1) < TOLERANCE, (
+        f"kept {kept_mass} and cut {cut_mass} do not add up to 1: a prefix was lost"
+    )

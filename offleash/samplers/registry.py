@@ -13,9 +13,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from offleash.credentials import refuse_credentials, safe, server_address
+from offleash.credentials import public_url, refuse_credentials, server_address
 from offleash.errors import OffleashError, unknown
-from offleash.plugins import find_own, plugin_names
+from offleash.plugins import find_plugin, plugin_names
 from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.sampler import Sampler
 
@@ -29,7 +29,7 @@ SAMPLERS: dict[str, str] = {
 
 ENTRY_POINTS = "offleash.samplers"
 # A sampler of the user's own: FILE.py:NAME or MODULE:NAME, and behind it the model, as behind a prefix.
-OWN = re.compile(r"((?:.+?\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)(?::(.*))?", re.DOTALL)
+OWN_SAMPLER_PATTERN = re.compile(r"((?:.+?\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)(?::(.*))?", re.DOTALL)
 
 EXTRAS = {"hf": "pip install 'offleash[local]'"}  # what a sampler needs beyond the package
 
@@ -65,13 +65,13 @@ def model_of(
     if not isinstance(text, str):
         raise OffleashError(f"A model must be a string such as hf:PATH; found a {type(text).__name__}.")
     label, text = split_label(text)
-    if text.partition(":")[0] not in SAMPLERS and Path(_parts(text)[0]).expanduser().is_dir():
+    if text.partition(":")[0] not in SAMPLERS and Path(_split_model_path(text)[0]).expanduser().is_dir():
         text = f"hf:{text}"
-    return replace(_parsed(text, dict(settings or {})), raw=raw, chat=chat, label=label)
+    return replace(_parse_model(text, dict(settings or {})), raw=raw, chat=chat, label=label)
 
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # names a folder: never '.' or '..', never with a slash
-NAMED = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
+LABELLED_MODEL_PATTERN = re.compile(rf"(.*?)=((?:{'|'.join(SAMPLERS)}):.*)", re.DOTALL)
 
 
 def split_label(text: str) -> tuple[str, str]:
@@ -79,10 +79,10 @@ def split_label(text: str) -> tuple[str, str]:
     # A path may contain "=", so what exists, or starts with a sampler, is a model without a label.
     if text.partition(":")[0] in SAMPLERS or Path(text).exists():
         return "", text
-    named = NAMED.fullmatch(text)
-    if named:
-        refuse_label(named[1], named[2])
-        return named[1], named[2]
+    match = LABELLED_MODEL_PATTERN.fullmatch(text)
+    if match:
+        refuse_label(match[1], match[2])
+        return match[1], match[2]
     label, equals, model = text.partition("=")  # a folder, or the sampler is misspelt: refused with the model
     return (label, model) if equals and model and LABEL.fullmatch(label) else ("", text)
 
@@ -96,47 +96,51 @@ def refuse_label(label: str, model: str) -> None:
         )
 
 
-def _parsed(text: str, settings: dict[str, str]) -> Model:
+def _parse_model(text: str, settings: dict[str, str]) -> Model:
     """A model's name without its label."""
-    prefix, colon, rest = text.partition(":")
+    prefix, colon, location = text.partition(":")
     if prefix == "endpoint":
-        server_address(rest.partition("#")[0])
-    refuse_credentials(rest if colon and prefix in SAMPLERS else text, settings)
-    if prefix not in SAMPLERS and (own := _own_sampler(text)) is not None:
-        prefix, rest = own
+        server_address(location.partition("#")[0])
+    refuse_credentials(location if colon and prefix in SAMPLERS else text, settings)
+    if prefix not in SAMPLERS and (own_sampler := _own_sampler(text)) is not None:
+        prefix, location = own_sampler
     elif not colon or prefix not in SAMPLERS:
         if prefix in ("http", "https"):
-            raise OffleashError(f"{safe(text)!r} is an address. Write endpoint:{safe(text)}.")
+            raise OffleashError(f"{public_url(text)!r} is an address. Write endpoint:{public_url(text)}.")
         known = [f"{name}:" for name in (*SAMPLERS, *plugin_names(ENTRY_POINTS))]
         raise (
             unknown("sampler", f"{prefix}:" if colon else text, known)
             if colon
-            else OffleashError(f"{text!r} names no engine. Write hf:{text} or vllm:{text}; known: {', '.join(known)}.")
+            else OffleashError(
+                f"{text!r} does not name an engine. Write hf:{text} or vllm:{text}; known: {', '.join(known)}."
+            )
         )
-    if not rest:
-        raise OffleashError(f"{text!r} names no model. Write {prefix}:PATH, for example {prefix}:./checkpoints/rl.")
+    if not location:
+        raise OffleashError(
+            f"{text!r} does not name a model. Write {prefix}:PATH, for example {prefix}:./checkpoints/rl."
+        )
     if prefix in ("hf", "vllm"):
-        name, revision, adapter = _parts(rest)
+        name, revision, adapter = _split_model_path(location)
         return Model(prefix, name, revision, adapter, settings)
-    return Model(prefix, rest, settings=settings)
+    return Model(prefix, location, settings=settings)
 
 
 def _own_sampler(text: str) -> tuple[str, str] | None:
     """The sampler and the model of a name like coin.py:open_sampler:0.25, or of a plugin's; None: it is neither."""
-    match = OWN.fullmatch(text)
+    match = OWN_SAMPLER_PATTERN.fullmatch(text)
     if match is not None:
         where = match[1].rpartition(":")[0]
         # a module must exist: vlm:http://host is a typo, not the function `http` of a module
         if where.endswith(".py") or (match[2] is not None and find_spec(where.partition(".")[0]) is not None):
             return match[1], match[2] or ""
-    prefix, colon, rest = text.partition(":")
-    return (prefix, rest) if colon and prefix in plugin_names(ENTRY_POINTS) else None
+    prefix, colon, location = text.partition(":")
+    return (prefix, location) if colon and prefix in plugin_names(ENTRY_POINTS) else None
 
 
 def open_sampler(model: Model) -> Sampler:
     """The sampler of a model, ready to draw."""
     if model.sampler not in SAMPLERS:
-        return _open_own(model)
+        return _open_own_sampler(model)
     try:
         module = import_module(SAMPLERS[model.sampler])
     except ImportError as error:
@@ -148,9 +152,9 @@ def open_sampler(model: Model) -> Sampler:
     return sampler
 
 
-def _open_own(model: Model) -> Sampler:
+def _open_own_sampler(model: Model) -> Sampler:
     """A sampler of an installed package or of the user's own, in this process; checked for the protocol's members."""
-    function = find_own(ENTRY_POINTS, model.sampler, "sampler")
+    function = find_plugin(ENTRY_POINTS, model.sampler, "sampler")
     if function is None:
         raise unknown("sampler", model.sampler, [*SAMPLERS, *plugin_names(ENTRY_POINTS)])
     if not callable(function):
@@ -165,11 +169,11 @@ def _open_own(model: Model) -> Sampler:
             f"The sampler {model.sampler} returned a {type(sampler).__name__} without {', '.join(missing)}. "
             "See docs/extending.md for what a sampler has."
         )
-    opened: Sampler = sampler
-    return opened
+    opened_sampler: Sampler = sampler
+    return opened_sampler
 
 
-def _parts(text: str) -> tuple[str, str, str]:
+def _split_model_path(text: str) -> tuple[str, str, str]:
     """Name, revision and adapter; a path that exists may itself hold '@' and '+'."""
     if Path(text).exists():
         return text, "", ""

@@ -38,7 +38,7 @@ class SamplingParams:
                 raise OffleashError(f"{name} must be {expected}; found {getattr(self, name)!r}.")
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether samples come from the model's own distribution, unchanged."""
         return self.temperature == 1 and self.top_p == 1 and self.top_k == 0 and self.min_p == 0
 
@@ -53,16 +53,16 @@ DECODINGS: dict[str, SamplingParams] = {
 }
 
 
-def sampling_params(given: Decoding) -> SamplingParams:
+def sampling_params(decoding: Decoding) -> SamplingParams:
     """A decoding as a user gives it, in full: what is not given is that of the decoding named."""
-    named = DECODINGS[given.decoding]
+    preset = DECODINGS[decoding.decoding]
     return SamplingParams(
-        temperature=named.temperature if given.temperature is None else given.temperature,
-        top_p=named.top_p if given.top_p is None else given.top_p,
-        top_k=named.top_k if given.top_k is None else given.top_k,
-        min_p=named.min_p if given.min_p is None else given.min_p,
-        max_tokens=named.max_tokens if given.max_tokens is None else given.max_tokens,
-        stop=tuple(given.stop) or named.stop,
+        temperature=preset.temperature if decoding.temperature is None else decoding.temperature,
+        top_p=preset.top_p if decoding.top_p is None else decoding.top_p,
+        top_k=preset.top_k if decoding.top_k is None else decoding.top_k,
+        min_p=preset.min_p if decoding.min_p is None else decoding.min_p,
+        max_tokens=preset.max_tokens if decoding.max_tokens is None else decoding.max_tokens,
+        stop=tuple(decoding.stop) or preset.stop,
     )
 
 

@@ -97,8 +97,8 @@ class Scripted:
 
     def rendered_prompt(self, prompt: str) -> str | None:
         """The system message and the prompt in the script's template."""
-        whole = prompt if self._chat.system is None else f"{self._chat.system}\n\n{prompt}"
-        return self._script.template.replace("{prompt}", whole)
+        full_prompt = prompt if self._chat.system is None else f"{self._chat.system}\n\n{prompt}"
+        return self._script.template.replace("{prompt}", full_prompt)
 
     def sample(self, requests: Sequence[Request], decoding: SamplingParams) -> Iterator[SampleChunk]:
         """Every request in order; which of them fail follows from the seed, so a second attempt fails again."""
@@ -120,11 +120,11 @@ class Scripted:
         """There is nothing to free."""
 
     def _samples(self, request: Request, decoding: SamplingParams) -> Iterator[Sample]:
-        problems, read = self._script.problems, self.rendered_prompt(request.prompt) or ""
+        problems, rendered = self._script.problems, self.rendered_prompt(request.prompt) or ""
         answers = problems.get(request.problem) or problems.get(ANY_PROBLEM)
-        for text, others in self._script.prompts.items():
-            if text in read:
-                answers = others.get(request.problem) or others.get(ANY_PROBLEM) or answers
+        for text, problem_texts in self._script.prompts.items():
+            if text in rendered:
+                answers = problem_texts.get(request.problem) or problem_texts.get(ANY_PROBLEM) or answers
         if answers is None:
             raise OffleashError(
                 f"{self._about.model} has no entry for problem {request.problem!r}. Add it, or '*' for all others."
@@ -138,11 +138,11 @@ class Scripted:
             choice_N[:] = choice_N[0]
         entropies = entropy(answers.chance_T), entropy(sampled_T)
         for index, (choice, seed) in enumerate(zip(choice_N.tolist(), seed_N.tolist(), strict=True)):
-            text, tokens, finish = self._cut(answers.texts[choice], decoding)
+            text, tokens, finish = self._truncate(answers.texts[choice], decoding)
             raw, drawn = float(np.log(answers.chance_T[choice])), float(np.log(sampled_T[choice]))
             yield Sample(request.first + index, text, tokens, finish, seed, raw, drawn, *entropies)
 
-    def _cut(self, text: str, decoding: SamplingParams) -> tuple[str, int, str]:
+    def _truncate(self, text: str, decoding: SamplingParams) -> tuple[str, int, str]:
         """A text up to a stop text or the token limit, its tokens, and why it ended."""
         tokens = self._script.tokens.get(text) or max(1, len(text.split()))
         if tokens > decoding.max_tokens:

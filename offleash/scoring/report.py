@@ -176,4 +176,4 @@ def _number(value: float | None) -> str:
 def _decoding_text(decoding: SamplingParams) -> str:
     """A decoding without its token limit, which does not change the probability of a given text."""
     words = decoding_text(decoding).split(", at most ")[0]
-    return "its own distribution" if decoding.plain else words
+    return "its own distribution" if decoding.is_plain else words

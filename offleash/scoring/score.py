@@ -436,4 +436,4 @@ def _open_scorer(model: Model, progress: Progress) -> "Iterator[Scorer]":
     with closing(open_sampler(model)) as sampler:  # before the import below: it says what is not installed
         from offleash.samplers.huggingface.scoring import Scorer
 
-        yield Scorer.of(sampler)
+        yield Scorer.for_sampler(sampler)

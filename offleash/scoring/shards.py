@@ -165,7 +165,7 @@ class RunScorer:
                 continue
             traces.append((len(sums), problem, Trace(prompt, text, self.ends and finish == FINISHED)))
             sums.append(ScoredSample(None))
-        read = self.scorer.read([trace for _, _, trace in traces], self.decoding)
+        read = self.scorer.score_traces([trace for _, _, trace in traces], self.decoding)
         for (row, _, _), score in zip(traces, read, strict=True):
             sums[row] = score.sums
         with_positions = rows["place"].to_list()

@@ -75,7 +75,7 @@ class Policy:
         decoding = self._fit_to_context(prompts, decoding)
         self.loaded.model.eval()
         self.loaded.model.set_attn_implementation(ATTENTION)
-        read = zip(prompts, self.network.read([list(prompt) for prompt in prompts]), strict=True)
+        read = zip(prompts, self.network.prefill([list(prompt) for prompt in prompts]), strict=True)
         trees = [Tree(list(prompt), layers, logits[None].float()) for prompt, (layers, logits) in read]
         N, T = len(prompts) * size, decoding.max_tokens
         drawn = Samples(
@@ -124,7 +124,7 @@ class Policy:
     def is_finite(self, prompt: list[int]) -> bool:
         """Whether the model's weights and its logits after a prompt are finite."""
         self.loaded.model.set_attn_implementation(ATTENTION)
-        ((_, logits),) = self.network.read([prompt])
+        ((_, logits),) = self.network.prefill([prompt])
         finite = all(bool(weights.isfinite().all()) for weights in self.loaded.model.parameters())
         return finite and bool(logits.isfinite().all())
 

@@ -269,7 +269,7 @@ def _extraction(recipe: Recipe, policy: Policy, problems: pl.DataFrame) -> Extra
     """How samples are read: whether prompts end inside a reasoning block, and how a user's own function is called."""
     prompt = policy.prompt_encoder.render(problems["prompt"][0])
     tokenizer = str(getattr(policy.prompt_encoder.tokenizer, "name_or_path", ""))
-    call = CallOptions(recipe.threshold, chat=prompt.templated, tokenizer=tokenizer)
+    call = CallOptions(recipe.threshold, chat=prompt.has_template, tokenizer=tokenizer)
     return ExtractionOptions(opened=prompt.thinking, call=call)
 
 

@@ -12,7 +12,7 @@ from offleash.data.run_folder import Scratch, is_run, open_run, verifiers
 from offleash.data.tables import Note
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
-from offleash.loading.arguments import Argument, distinct_names, distinct_paths, parse_argument
+from offleash.loading.arguments import Argument, disambiguate_names, distinct_names, parse_argument
 from offleash.loading.import_logs import import_logs
 from offleash.loading.load import LoadOptions, RunInput
 from offleash.progress import Progress, silent
@@ -78,7 +78,7 @@ def verify_inputs(
                 "Name the run folder or the log that it came from."
             )
     texts = [str(run_input) for run_input in inputs]
-    parsed = distinct_paths([parse_argument(text) for text in texts])
+    parsed = disambiguate_names([parse_argument(text) for text in texts])
     names = distinct_names([argument.name for argument in parsed])
     judged_inputs: list[RunInput] = []
     disagreements, name = [], ""

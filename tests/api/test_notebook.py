@@ -79,7 +79,7 @@ def test_the_columns_that_an_error_proposes_work() -> None:
 
 
 def test_what_is_no_run_is_named() -> None:
-    with pytest.raises(ol.OffleashError, match=r"a frame of polars or pandas\. Found a list"):
+    with pytest.raises(ol.OffleashError, match=r"a loaded run, or a polars or pandas frame\. Found a list"):
         ol.compare([1], [2])  # type: ignore[arg-type]
 
 

@@ -145,7 +145,7 @@ def test_a_damaged_zip_is_refused_without_a_traceback(place: float, tmp_path: Pa
 
 def test_an_archive_without_logs_says_what_is_in_it(tmp_path: Path) -> None:
     path = zipped(tmp_path / "code.zip", {"README.md": "# code", "main.py": "print()"})
-    with pytest.raises(OffleashError, match=r"No log of a known format in 'code'; found README\.md, main\.py"):
+    with pytest.raises(OffleashError, match=r"'code' has no log in a known format; found README\.md, main\.py"):
         ol.compare(path, path)
     empty = zipped(tmp_path / "empty.zip", {"folder/.hidden": "x"})
     with pytest.raises(OffleashError, match="is a zip archive without files"):

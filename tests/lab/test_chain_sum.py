@@ -11,7 +11,7 @@ import pytest
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.lab.chain_sum import CHAIN_SUM, ERROR_SHARE, SETTINGS, generate, guess, lines, question, split_of, traces
-from offleash.problems.countdown import PARTS
+from offleash.problems.countdown import SPLITS
 from offleash.verifying.cases import ExtractionOptions, judge_texts, problem_cases
 from offleash.verifying.verify import VerifyOptions, open_judge
 
@@ -46,7 +46,7 @@ def test_problems_are_items_of_the_library() -> None:
 
 
 def test_a_set_belongs_to_its_part_and_asks_no_sum_twice() -> None:
-    for part in PARTS:
+    for part in SPLITS:
         terms = [terms_of(text) for text in generate(part, 200, 0)["question"]]
         assert {split_of(term) for term in terms} == {part}
         assert len({tuple(sorted(term)) for term in terms}) == 200

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from offleash.data.tables import PROBLEMS
 from offleash.errors import OffleashError
-from offleash.loading.problem_set import load_problems, sampled
+from offleash.loading.problem_set import load_problems, random_subset
 from offleash.problems.problem import line
 
 
@@ -45,7 +45,7 @@ def test_a_sample_is_reproducible_and_keeps_the_order(tmp_path: Path) -> None:
 @given(height=st.integers(1, 40), seed=st.integers(0, 2**64), data=st.data())
 def test_a_sample_holds_different_problems(height: int, seed: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, height))
-    taken = sampled(pl.DataFrame({"problem": range(height)}), size, seed, "x")["problem"].to_list()
+    taken = random_subset(pl.DataFrame({"problem": range(height)}), size, seed, "x")["problem"].to_list()
     assert len(set(taken)) == size
     assert taken == sorted(taken)
 

@@ -134,10 +134,10 @@ def test_two_files_with_columns_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"base:c": "c_base", "n": "k"}, "names the only run, 'base'.*--map OTHER:c=COLUMN"),
+        ({"base:c": "c_base", "n": "k"}, "names a column of one run only, 'base'.*--map OTHER:c=COLUMN"),
         ({"base:c": "c_base", "rl:c": "c_rl", "bse:n": "k"}, "the run 'base' c, but not n, which 'bse' has"),
         ({"base:c": "c_bas", "rl:c": "c_rl", "n": "k"}, "no column 'c_bas'.*Did you mean 'c_base'"),
-        ({":c": "c_base", "rl:c": "c_rl"}, "has no run or no name"),
+        ({":c": "c_base", "rl:c": "c_rl"}, "lacks the run or the name"),
         ({**BOTH, "problem": ""}, "no column for the problem"),
     ],
 )

@@ -9,7 +9,7 @@ from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError
 from offleash.loading.problem_set import load_problems
 from offleash.problems.countdown import (
-    PARTS,
+    SPLITS,
     VALUE_LIMIT,
     generate,
     numbers_of,
@@ -28,7 +28,7 @@ def numbers(part: str, size: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def test_parts_share_no_numbers_whatever_the_seed_and_the_target() -> None:
-    actual = {part: {number for seed in range(3) for number in numbers(part, 400, seed)} for part in PARTS}
+    actual = {part: {number for seed in range(3) for number in numbers(part, 400, seed)} for part in SPLITS}
     assert not actual["train"] & actual["dev"]
     assert not actual["train"] & actual["test"]
     assert not actual["dev"] & actual["test"]
@@ -48,7 +48,7 @@ def test_about_one_set_of_numbers_in_sixteen_is_for_each_part_that_is_held_out()
         assert 0.05 < sum(split_of(item) == part for item in sets) / len(sets) < 0.075
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SPLITS)
 def test_a_longer_set_begins_with_the_shorter_one(part: str) -> None:
     longer = generate(part, 90, 7)
     assert generate(part, 30, 7).equals(longer.head(30))
@@ -121,7 +121,7 @@ def test_the_part_is_test_where_none_is_named() -> None:
 
 def test_more_problems_than_there_are_is_refused_with_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offleash.problems.countdown.LARGEST", 2)  # few sets of numbers, so that they run out soon
-    part = next(part for part in PARTS if split_of([1, 1, 1, 2]) == part)
+    part = next(part for part in SPLITS if split_of([1, 1, 1, 2]) == part)
     with pytest.raises(OffleashError, match=rf"countdown:{part} has only (\d+) different problems. Use --size \1 or"):
         generate(part, 200, 0)
 

@@ -19,7 +19,7 @@ from offleash.problems.reasoning_gym import (
     HARD_SETTINGS,
     HASHED,
     NO_HARD_LEVEL,
-    STRIDE,
+    SEED_STRIDE,
     TASKS_WITHOUT_GOLD,
     TRIES_PER_PROBLEM,
     generate,
@@ -68,13 +68,13 @@ def test_a_set_is_what_the_library_draws_with_our_seed() -> None:
     assert generate("chain_sum", 4, seed=3)["question"].to_list() == [dataset[index]["question"] for index in range(4)]
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, STRIDE - 1), st.integers(0, STRIDE - 1))
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, SEED_STRIDE - 1), st.integers(0, SEED_STRIDE - 1))
 def test_two_sets_never_share_a_seed_of_the_library(seed: int, other: int, index: int, place: int) -> None:
     assert (library_seed(seed, index) == library_seed(other, place)) == ((seed, index) == (other, place))
 
 
 def test_the_largest_set_of_seed_0_ends_before_seed_1_begins() -> None:
-    assert library_seed(0, (STRIDE // TRIES_PER_PROBLEM) * TRIES_PER_PROBLEM - 1) < library_seed(1, 0)
+    assert library_seed(0, (SEED_STRIDE // TRIES_PER_PROBLEM) * TRIES_PER_PROBLEM - 1) < library_seed(1, 0)
     zero, first = (set(generate("leg_counting", 50, seed)["question"]) for seed in (0, 1))
     assert not zero & first
 

@@ -91,7 +91,7 @@ def test_completions_come_as_often_as_enumeration_says(
         assert sample.finish == ("length" if len(one.words) == 3 else "stop")
         assert sample.logprob_raw is not None
         worst = max(worst, abs(sample.logprob_raw - one.raw))
-        assert sample.logprob_sampled == (sample.logprob_raw if decoding.plain else None)
+        assert sample.logprob_sampled == (sample.logprob_raw if decoding.is_plain else None)
     print(f"largest difference of a log-probability: {worst:.1e}")
     assert worst < 1e-4
 

@@ -25,9 +25,9 @@ class Tokenizer:
 
 def test_the_chat_template_is_used_where_there_is_one() -> None:
     asked = chat("1+1?", Tokenizer("a template"))
-    assert (asked.text, asked.templated, asked.thinking) == ("<|user|>1+1?<|assistant|>", True, False)
+    assert (asked.text, asked.has_template, asked.thinking) == ("<|user|>1+1?<|assistant|>", True, False)
     bare = chat("1+1?", Tokenizer(None))
-    assert (bare.text, bare.templated, bare.thinking) == ("1+1?", False, False)
+    assert (bare.text, bare.has_template, bare.thinking) == ("1+1?", False, False)
 
 
 def test_a_template_that_opens_a_reasoning_block_is_noticed() -> None:

@@ -20,7 +20,7 @@ from offleash.data.tables import Note
 from offleash.data.tally import Per, Tally, tally_of_counts
 from offleash.data.verdict import Verdict
 from offleash.errors import OffleashError, unknown
-from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.loading.arguments import disambiguate_names, distinct_names, parse_argument
 from offleash.loading.load import RunInput
 from offleash.progress import Progress, silent
 from offleash.stats.change import SupportChange, change_at
@@ -120,7 +120,7 @@ def compare_certificates(
         after: compare with this one only.
         progress: called with what is being read.
     """
-    arguments = distinct_paths([parse_argument(parsed) for parsed in map(str, inputs)])
+    arguments = disambiguate_names([parse_argument(parsed) for parsed in map(str, inputs)])
     certificates = {}
     for name, parsed in zip(distinct_names([argument.name for argument in arguments]), arguments, strict=True):
         progress(f"reading {name}")

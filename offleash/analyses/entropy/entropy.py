@@ -23,7 +23,7 @@ from offleash.data.run import Run
 from offleash.data.tables import Note
 from offleash.data.tally import Float, Integer, Tally
 from offleash.errors import OffleashError
-from offleash.loading.arguments import distinct_names, distinct_paths, parse_argument
+from offleash.loading.arguments import disambiguate_names, distinct_names, parse_argument
 from offleash.loading.load import LoadOptions, RunInput, load
 from offleash.progress import Progress, silent
 from offleash.stats.curves import budgets
@@ -107,7 +107,7 @@ def entropies_of_inputs(
 ) -> Entropies:
     """Load the runs and compare each with the first; messages name a run by the path that the user gave."""
     runs = load(*inputs, options=options, progress=progress)
-    parsed = distinct_paths([parse_argument(str(path)) for path in inputs if isinstance(path, str | Path)])
+    parsed = disambiguate_names([parse_argument(str(path)) for path in inputs if isinstance(path, str | Path)])
     names = distinct_names([argument.name for argument in parsed])
     named_paths = {
         name: str(argument.paths[0]) for name, argument in zip(names, parsed, strict=True) if len(argument.paths) == 1

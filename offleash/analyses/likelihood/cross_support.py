@@ -369,7 +369,7 @@ def leash(
     for run_model in run_models:
         if not run_model.known:
             return Divergences((), 0, f"{run_model.run} was imported without its decoding")
-        if not run_model.decoding.plain:
+        if not run_model.decoding.is_plain:
             decoding = run_model.decoding
             how = f"{run_model.run} was drawn at temperature {decoding.temperature:g}, top-p {decoding.top_p:g}"
             return Divergences(

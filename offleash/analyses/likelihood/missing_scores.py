@@ -162,7 +162,7 @@ def score_missing(
         ) as sampler:  # before the import below: it says what is not installed
             from offleash.samplers.huggingface.scoring import Scorer
 
-            scorer = Scorer.of(sampler)
+            scorer = Scorer.for_sampler(sampler)
             for step in steps:
                 scoring = Scoring(step.named.model, run_model.decoding, step.named.name, step.chosen.verifier)
                 for selection in step.chosen.selections():

@@ -189,7 +189,7 @@ def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[
         "fingerprint": run_model.weights or fingerprint,
         "raw": run_model.model.raw,
         "dtype": made if made is None or dtype == AUTO_DTYPE else dtype,
-        **run_model.model.chat.stored,
+        **run_model.model.chat.to_document,
     }
     return differences(stored, requested)
 

@@ -249,7 +249,7 @@ def _claim(file: Path, run_model: RunModel, scorer: "Scorer") -> None:
     """Check that the file's scores are by this model as it is loaded now, and cut off a line that a kill left."""
     rows, about = _lines(file), scorer.about
     identity = {"fingerprint": about.fingerprint, "raw": about.raw, "settings": dict(about.settings)}
-    identity |= run_model.model.chat.stored
+    identity |= run_model.model.chat.to_document
     if not rows:
         file.unlink(missing_ok=True)
         _append(file, [{"schema": 1, "model": str(run_model.model), **identity}])

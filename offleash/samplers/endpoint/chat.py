@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from offleash.credentials import refuse_credentials, safe
+from offleash.credentials import public_url, refuse_credentials
 from offleash.errors import OffleashError
 from offleash.render.escape import valid_utf8
 from offleash.samplers.endpoint.http import (
@@ -74,8 +74,8 @@ class Chat:
             raise self._server.explain(refused, self.model, ROUTE) from None
         except TryAgainError as error:
             raise OffleashError(
-                f"{self.model} at {safe(self.url)} gave no reply after {self.tries} attempts: {error}. Check that "
-                "the server is up and its address is correct, then run again: verdicts already given are kept."
+                f"{self.model} at {public_url(self.url)} gave no reply after {self.tries} attempts: {error}. Check "
+                "that the server is up and its address is correct, then run again: finished verdicts are kept."
             ) from None
 
 

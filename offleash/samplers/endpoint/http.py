@@ -26,13 +26,13 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from tenacity import RetryCallState
 
-from offleash.credentials import safe, server_address
+from offleash.credentials import public_url, server_address
 from offleash.errors import OffleashError
 
 # Statuses after which the same request may succeed. Beside the usual ones: 409 and 425 (OpenAI's own client retries
 # them), 52x (Cloudflare could not reach the server behind it) and 529 (overloaded).
 RETRIED_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
-QUOTED = 1 << 16  # bytes of a response that are searched for the key: a key cut in half would not be recognised
+QUOTED_BYTES = 1 << 16  # bytes of a response that are searched for the key: a key cut in half would not be recognised
 LONGEST_MESSAGE = 4000  # characters of an error response that are searched for field names; far fewer are shown
 # Idle connections are closed before the server does it (uvicorn, hence vLLM, after 5 seconds): a request that is sent
 # into a connection being closed is lost.
@@ -72,7 +72,7 @@ class ServerRefusedError(Exception):
     """
 
     def __init__(self, code: int, message: str, field: str = "", location: str = "") -> None:
-        self.summary = short(message.strip().removesuffix("."))
+        self.summary = shorten(message.strip().removesuffix("."))
         super().__init__(f"status {code}: {self.summary}")
         self.code = code
         self.message = message
@@ -94,7 +94,9 @@ class EndpointClient:
         """
         self._address = server_address(url, key_variable)
         if not is_address(url):
-            raise OffleashError(f"{safe(url)!r} is not a server address. Give one such as http://localhost:8000/v1.")
+            raise OffleashError(
+                f"{public_url(url)!r} is not a server address. Give one such as http://localhost:8000/v1."
+            )
         self._address.secrets()  # an unset variable is an error now, not at the first request
         self.url, self.key_variable, self.timeout, self.max_bytes = url, key_variable, timeout, max_bytes
         self._transport = _transport(url)
@@ -139,26 +141,26 @@ class EndpointClient:
         except httpx2.TimeoutException:
             raise TryAgainError(f"no answer within {timeout:g} seconds", cause=Cause.SLOW) from None
         except httpx2.ConnectError as error:
-            raise TryAgainError(short(str(error)), cause=_connect_cause(error)) from None
+            raise TryAgainError(shorten(str(error)), cause=_cause_of_connect_error(error)) from None
         except (httpx2.HTTPError, OSError) as error:
-            raise TryAgainError(short(f"{type(error).__name__}: {error}")) from None
+            raise TryAgainError(shorten(f"{type(error).__name__}: {error}")) from None
 
     def explain(self, refused: ServerRefusedError, model: str, route: str) -> OffleashError:
         """The error for a refusal, with what the user can do about it."""
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
             403: f"The key in the environment variable {self.key_variable} has no access to this model.",
-            404: f"Requested model {model!r} at {safe(address(self.url, route))}: check both.",
+            404: f"Requested model {model!r} at {public_url(address(self.url, route))}: check both.",
         }
         if 300 <= refused.code < 400:
-            steps[refused.code] = f"It redirects to {safe(refused.location)!r}: use that address."
+            steps[refused.code] = f"It redirects to {public_url(refused.location)!r}: use that address."
         step = steps.get(refused.code, "The server does not accept this request.")
         summary = refused.summary or "no message"
-        return OffleashError(f"{safe(self.url)} answered with status {refused.code}: {summary}. {step}")
+        return OffleashError(f"{public_url(self.url)} answered with status {refused.code}: {summary}. {step}")
 
     def quote(self, body: bytes) -> str:
         """The start of a response for an error message: short, and without the key, which some servers repeat."""
-        return short(self.masked(body[:QUOTED].decode("utf-8", "replace")))
+        return shorten(self.masked(body[:QUOTED_BYTES].decode("utf-8", "replace")))
 
     def masked(self, text: str) -> str:
         """A server's text without the key, and without what is secret in the address."""
@@ -170,7 +172,7 @@ class EndpointClient:
             return {}
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             # the HTTP library's own error would print the key
-            raise OffleashError(f"{self.key_variable} contains characters that no key has. Set it again.")
+            raise OffleashError(f"{self.key_variable} contains characters that a key cannot have. Set it again.")
         return {"Authorization": f"Bearer {key}"}
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
@@ -192,7 +194,7 @@ class EndpointClient:
         if code in RETRIED_STATUSES:
             cause = Cause.BUSY if code == 429 else Cause.OTHER
             wait = _retry_after(response.headers.get("Retry-After", ""))
-            return TryAgainError(f"status {code} {short(message)}".strip(), wait, cause)
+            return TryAgainError(f"status {code} {shorten(message)}".strip(), wait, cause)
         return ServerRefusedError(code, message, field, response.headers.get("Location", ""))
 
     def _error_message(self, response: httpx2.Response, deadline: float) -> tuple[str, str]:
@@ -205,9 +207,9 @@ class EndpointClient:
         try:
             document = json.loads(text)
             # OpenAI: {"error": {"message", "param"}}; others: {"error": text}, {"message": text}, or plain text
-            inner = document.get("error", document) if isinstance(document, dict) else text
-            text = str(inner.get("message", inner) if isinstance(inner, dict) else inner)
-            field = inner.get("param") if isinstance(inner, dict) else None
+            error_object = document.get("error", document) if isinstance(document, dict) else text
+            text = str(error_object.get("message", error_object) if isinstance(error_object, dict) else error_object)
+            field = error_object.get("param") if isinstance(error_object, dict) else None
         except (ValueError, RecursionError):
             pass
         return self.masked(text)[:LONGEST_MESSAGE], field if isinstance(field, str) else ""
@@ -218,16 +220,16 @@ def wait_backoff(pause: float, longest: float) -> Callable[[RetryCallState], flo
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        named = error.wait if isinstance(error, TryAgainError) else None
-        return backoff(pause, state.attempt_number - 1, named, longest)
+        requested_wait = error.wait if isinstance(error, TryAgainError) else None
+        return backoff(pause, state.attempt_number - 1, requested_wait, longest)
 
     return wait
 
 
-def backoff(pause: float, attempt: int, named: float | None, longest: float) -> float:
+def backoff(pause: float, attempt: int, requested_wait: float | None, longest: float) -> float:
     """Seconds to wait after failed attempt number `attempt` (from 0)."""
     jitter = SystemRandom().uniform(0.5, 1.5)  # clients that failed together must not return together
-    return min(named or pause * 2.0**attempt * jitter, longest)
+    return min(requested_wait or pause * 2.0**attempt * jitter, longest)
 
 
 def address(url: str, route: str) -> str:
@@ -257,10 +259,10 @@ def is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.host) and parts.port != 0
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """A text on one line, cut at 200 characters."""
-    words = " ".join(text.split())
-    return words if len(words) <= 200 else f"{words[:200]}..."
+    single_spaced = " ".join(text.split())
+    return single_spaced if len(single_spaced) <= 200 else f"{single_spaced[:200]}..."
 
 
 def _transport(url: str) -> httpx2.HTTPTransport:
@@ -284,12 +286,12 @@ def _transport(url: str) -> httpx2.HTTPTransport:
         )
     except (ImportError, ValueError, httpx2.InvalidURL):  # SOCKS without socksio, an unknown scheme
         raise OffleashError(
-            f"The proxy {safe(proxy or '')!r} from the environment cannot be used. Set "
+            f"The proxy {public_url(proxy or '')!r} from the environment cannot be used. Set "
             f"{parts.scheme}_proxy to an http:// proxy (SOCKS needs pip install socksio), or no_proxy={parts.hostname}."
         ) from None
 
 
-def _connect_cause(error: BaseException) -> Cause:
+def _cause_of_connect_error(error: BaseException) -> Cause:
     """Whether nobody is there: refused, unreachable, no such name, or a certificate of somebody else.
 
     The socket's own error is in the chain of contexts; httpx2 and httpcore2 wrap it and keep only its text.
@@ -310,8 +312,8 @@ def _retry_after(value: str) -> float | None:
     if re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", value):
         return float(value)
     try:
-        when = parsedate_to_datetime(value)
+        retry_at = parsedate_to_datetime(value)
     except (TypeError, ValueError):
         return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max((when - datetime.now(UTC)).total_seconds(), 0.0)
+    retry_at = retry_at if retry_at.tzinfo else retry_at.replace(tzinfo=UTC)
+    return max((retry_at - datetime.now(UTC)).total_seconds(), 0.0)

@@ -22,7 +22,9 @@ from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, SamplingPara
 
 
 BROKEN_FINISH_REASONS = {"abort", "error"}  # finish reasons of a server that stopped in the middle of a sample
-FILTERED = "content_filter"  # the provider's filter held the text back: without it there is no sample, only a failure
+CONTENT_FILTER = (
+    "content_filter"  # the provider's filter held the text back: without it there is no sample, only a failure
+)
 MIN_LOGPROB = -9000.0  # vLLM writes -9999 where the log-probability is minus infinity
 MAX_LOGPROB = 1e-3  # a log-probability may be above 0 by rounding, not by more
 
@@ -43,7 +45,7 @@ class ChatReply:
 
     choices: tuple[Choice, ...]
     logprobs: bool  # whether they came with log-probabilities
-    counted: bool  # whether these cover every token of every choice
+    covers_all_tokens: bool  # whether these cover every token of every choice
     ids: bool  # whether every choice came with the ids of its tokens
     server_names: Mapping[str, str] = field(default_factory=dict)  # "model", "system_fingerprint"
 
@@ -61,16 +63,20 @@ def read_reply(body: bytes) -> ChatReply:
     total = _completion_tokens(document.get("usage"))
     # Where the server's own count differs, some tokens have no log-probability (hidden reasoning, an end token that is
     # left out): lengths and sums would both be too small.
-    counted = all(step is not None for step in steps) and total in (None, sum(len(step or ()) for step in steps))
+    covers_all_tokens = all(step is not None for step in steps) and total in (
+        None,
+        sum(len(step or ()) for step in steps),
+    )
     completion_total = total if len(entries) == 1 else None  # usage sums over the choices
     choices = [
-        _choice(entry, step if counted else None, completion_total) for entry, step in zip(entries, steps, strict=True)
+        _choice(entry, step if covers_all_tokens else None, completion_total)
+        for entry, step in zip(entries, steps, strict=True)
     ]
     names = {name: document.get(name) for name in ("model", "system_fingerprint")}
     return ChatReply(
         tuple(choices),
         any(step is not None for step in steps),
-        counted,
+        covers_all_tokens,
         all(isinstance(entry.get("token_ids"), list) for entry in entries),
         {name: value for name, value in names.items() if isinstance(value, str) and value},
     )
@@ -82,8 +88,8 @@ def _choice(entry: dict[str, object], steps: list[tuple[str, float]] | None, tot
     if finish in BROKEN_FINISH_REASONS:
         raise ValueError(f"finish_reason {finish!r}")
     text, last_part = _text(entry, finish)
-    if finish == FILTERED and not text:
-        raise ValueError(f"finish_reason {finish!r} and no text: the server's filter held it back")
+    if finish == CONTENT_FILTER and not text:
+        raise ValueError(f"finish_reason {finish!r} and no text: the server's content filter withheld it")
     tokens = len(steps) if steps is not None else total
     if tokens is None and isinstance(ids := entry.get("token_ids"), list):
         tokens = len(ids)
@@ -160,8 +166,8 @@ OPTIONS = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tok
 FIELDS = {*OPTIONS, "repetition_penalty", "return_token_ids", "seed", "logprobs", "n"}
 ALIASES = {"top_logprobs": "logprobs", "best_of": "n", "max_completion_tokens": "max_tokens"}
 # 'stop' counts only in quotes, since messages use the word itself; 'n' only in lower case, because of 'N/A'
-_WORDS = "|".join(sorted((FIELDS | ALIASES.keys()) - {"n", "stop"}))
-_FIELD_NAME = re.compile(rf"(?<![\w\\])(?:(?i:{_WORDS})|n(?!'\w)|(?<=['\"`])stop(?=['\"`]))(?!\w)")
+_FIELD_PATTERN = "|".join(sorted((FIELDS | ALIASES.keys()) - {"n", "stop"}))
+_FIELD_NAME = re.compile(rf"(?<![\w\\])(?:(?i:{_FIELD_PATTERN})|n(?!'\w)|(?<=['\"`])stop(?=['\"`]))(?!\w)")
 _SINGLE_CHOICE = re.compile("one completion choice", re.IGNORECASE)  # llama.cpp, some versions with status 500
 _CONTEXT = re.compile(
     r"context[ _]?(?:length|size|window)|maximum context|max_model_len|max_tokens must be at least 1|"
@@ -220,20 +226,20 @@ class ServerProfile:
         # The usage of a reply sums over its choices. The length of each is the number of its token ids (vLLM) or of its
         # log-probabilities; both are requested until one of them has come.
         needs_logprobs = n > 1 or not self._usage
-        if decoding.plain or (needs_logprobs and not self._ids_count):
+        if decoding.is_plain or (needs_logprobs and not self._ids_count):
             fields["logprobs"] = 1 if raw else True
         if needs_logprobs and not (self._logprobs_count and "logprobs" in fields):
             fields["return_token_ids"] = True
         limit = "max_completion_tokens" if self._completion_limit else "max_tokens"
         prompt = {"prompt": valid_utf8(request.prompt)} if raw else _chat_fields(request, chat)
         stop = {"stop": list(decoding.stop)} if decoding.stop else {}
-        kept = {name: value for name, value in fields.items() if name not in self._omitted_fields}
-        return {"model": model, **prompt, **kept, limit: decoding.max_tokens, **stop}
+        accepted_fields = {name: value for name, value in fields.items() if name not in self._omitted_fields}
+        return {"model": model, **prompt, **accepted_fields, limit: decoding.max_tokens, **stop}
 
     def learn_from_refusal(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
         """Adapt to a refusal. True: the next body will be accepted as far as this refusal goes; False: it was about
         something else; an OffleashError where the decoding needs the refused field."""
-        field = _named(refused, body)
+        field = _refused_field(refused, body)
         if field == "n" or (_SINGLE_CHOICE.search(refused.message) and "n" in body):
             self.limit(_requested_samples(body) // 2)
             return True
@@ -264,7 +270,7 @@ class ServerProfile:
             self._usage = False
         self._ids_count = self._ids_count or ("return_token_ids" in body and reply.ids)
         if "logprobs" in body:
-            self._logprobs_count = reply.counted
+            self._logprobs_count = reply.covers_all_tokens
 
     def limit(self, n: int) -> None:
         """Request at most n samples at a time from now on."""
@@ -338,7 +344,7 @@ def _message(request: Request) -> dict[str, object]:
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}
 
 
-def _named(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
+def _refused_field(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
     """The first field of the body that a refusal names, or ""; later names may be an echo of the request."""
     if refused.code not in (400, 403, 422, 501):
         return ""

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
-from offleash.credentials import safe
+from offleash.credentials import public_url
 from offleash.errors import OffleashError
 from offleash.samplers.endpoint.http import (
     Cause,
@@ -84,8 +84,8 @@ class RateLimiter:
                     # the slot is taken under the lock: threads that wake together start one gap apart
                     self._next_start = now + self.gap
                     return
-                left = self._next_start - now
-            time.sleep(left + SystemRandom().uniform(0.0, min(0.1 * left, 1.0)))
+                remaining = self._next_start - now
+            time.sleep(remaining + SystemRandom().uniform(0.0, min(0.1 * remaining, 1.0)))
 
     def call(self, send: Callable[[], T]) -> T:
         """The result of `send`, attempted as often as is worth it; the last TryAgainError when all attempts fail."""
@@ -183,11 +183,11 @@ class RequestPool(Generic[T]):
                 self._queue.put(None)
             self._started = 0
 
-    def _start(self, wanted: int) -> None:
+    def _start(self, thread_count: int) -> None:
         with self._lock:
-            while self._started < self._width and wanted:
+            while self._started < self._width and thread_count:
                 Thread(target=self._run, daemon=True).start()
-                self._started, wanted = self._started + 1, wanted - 1
+                self._started, thread_count = self._started + 1, thread_count - 1
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
@@ -209,7 +209,7 @@ DOWN_TRIES = 2  # where nobody listens: at the start, a wrong address is likelie
 
 def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
     """The name of the one model that a server has; an OffleashError where it has several, or does not say."""
-    url, where = safe(server.url), safe(address(server.url, "models"))
+    url, models_url = public_url(server.url), public_url(address(server.url, "models"))
     step = f"name the model: endpoint:{url}#MODEL"
     tries = 0
 
@@ -220,7 +220,7 @@ def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
             return models(server)
         except TryAgainError as error:
             if error.cause is Cause.DOWN and tries >= DOWN_TRIES:
-                raise _unreachable(where, tries, error) from None
+                raise _unreachable_error(models_url, tries, error) from None
             raise
 
     try:
@@ -228,17 +228,17 @@ def only_model(server: EndpointClient, limiter: RateLimiter) -> str:
     except ServerRefusedError as refused:
         if refused.code in (401, 403):
             raise server.explain(refused, "", "models") from None
-        raise OffleashError(f"{where} lists no models ({refused}); {step}.") from None
+        raise OffleashError(f"{models_url} lists no models ({refused}); {step}.") from None
     except TryAgainError as error:
         if error.cause is Cause.DOWN:
-            raise _unreachable(where, tries, error) from None
+            raise _unreachable_error(models_url, tries, error) from None
         raise OffleashError(
-            f"{where} returned no list of models after {tries} attempts: {error}. Check that the server is up and "
+            f"{models_url} returned no list of models after {tries} attempts: {error}. Check that the server is up and "
             f"its address is correct. If it does not list its models, {step}."
         ) from None
     except ValueError as error:
         raise OffleashError(
-            f"{where} answered with {error}. Is {url} the address of an OpenAI-compatible server, such as "
+            f"{models_url} answered with {error}. Is {url} the address of an OpenAI-compatible server, such as "
             f"http://localhost:8000/v1? If so, and it does not list its models, {step}."
         ) from None
     if len(names) != 1:
@@ -260,13 +260,13 @@ def models(server: EndpointClient) -> list[str]:
 
 def list_names(names: Sequence[str]) -> str:
     """Names for a message: the first 20 of the hundreds that a hosted server may have."""
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return (", ".join(names[:20]) or "no model") + more
+    more_text = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return (", ".join(names[:20]) or "no model") + more_text
 
 
-def _unreachable(where: str, tries: int, error: TryAgainError) -> OffleashError:
+def _unreachable_error(server_url: str, tries: int, error: TryAgainError) -> OffleashError:
     return OffleashError(
-        f"{where} could not be reached after {tries} attempts: {error}. Start the server, or wait until it has "
+        f"{server_url} could not be reached after {tries} attempts: {error}. Start the server, or wait until it has "
         "loaded its "
         "model. If it is up, check the address, especially the port."
     )

@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from functools import partial
 from threading import Lock
 
-from offleash.credentials import safe
+from offleash.credentials import public_url
 from offleash.errors import OffleashError, unknown
 from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
-from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, short
+from offleash.samplers.endpoint.http import Cause, EndpointClient, ServerRefusedError, TryAgainError, shorten
 from offleash.samplers.endpoint.protocol import ChatReply, Choice, ServerProfile, all_equal, read_reply, too_long
 from offleash.samplers.endpoint.rate_limit import RateLimiter, RequestPool, list_names, models, only_model
 from offleash.samplers.registry import Model
@@ -72,9 +72,9 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
     for name, text in texts.items():
         if name not in parsers:
             raise unknown("setting of endpoint:", name, parsers)
-        read, expected = parsers[name]
+        parse, expected = parsers[name]
         try:
-            values[name] = read(text)
+            values[name] = parse(text)
         except (ValueError, KeyError):
             value_text = "" if name == "key" else f"; found {text!r}"  # it may be the key itself
             raise OffleashError(f"--set {name}= takes {expected}{value_text}.") from None
@@ -108,7 +108,7 @@ class Endpoint:
         versions = {**self._server_names, **self._profile.notes()}
         return About(
             "endpoint",
-            f"{safe(self._server.url)}#{self._model}",
+            f"{public_url(self._server.url)}#{self._model}",
             raw=self._raw,
             versions=versions,
             system=self._chat.system,
@@ -158,12 +158,15 @@ class Endpoint:
         chunk = chunk_seed(request.seed, request.first, request.size)
         samples: dict[int, Sample] = {}  # by their place in the request
         while len(samples) < request.size:
-            parts = _missing_parts(samples, request.size, self._profile.largest)
+            missing_parts = _missing_parts(samples, request.size, self._profile.largest)
             # the seed of a part follows from its place in the request: no two parts share one (their samples would be
             # equal), and a repeated draw sends the same
-            seeds = [seed_of(chunk, start) >> 1 if start else chunk for start, _ in parts]
-            calls = [partial(self._part, request, decoding, n, seed) for (_, n), seed in zip(parts, seeds, strict=True)]
-            for (start, n), seed, choices in zip(parts, seeds, self._threads.run(calls), strict=True):
+            seeds = [seed_of(chunk, start) >> 1 if start else chunk for start, _ in missing_parts]
+            calls = [
+                partial(self._part, request, decoding, n, seed)
+                for (_, n), seed in zip(missing_parts, seeds, strict=True)
+            ]
+            for (start, n), seed, choices in zip(missing_parts, seeds, self._threads.run(calls), strict=True):
                 for number, choice in enumerate(choices[:n], start):
                     samples[number] = _sample(request.first + number, choice, seed, decoding)
         return tuple(samples[number] for number in range(request.size))
@@ -224,7 +227,7 @@ class Endpoint:
             return read_reply(body)
         except ValueError as error:
             start = self._server.quote(body)
-            raise TryAgainError(f"the response is not a completion ({short(str(error))}): {start!r}") from None
+            raise TryAgainError(f"the response is not a completion ({shorten(str(error))}): {start!r}") from None
 
     def _refusal(self, refused: ServerRefusedError, decoding: SamplingParams) -> Exception:
         """A refusal as the error of one problem, or of the whole draw."""
@@ -244,30 +247,30 @@ class Endpoint:
             names = models(self._server)
         except (TryAgainError, ServerRefusedError, ValueError):
             return ""
-        near = get_close_matches(self._model, names, n=1)
-        return (f" Did you mean {near[0]!r}?" if near else "") + f" It serves {list_names(names)}."
+        close_matches = get_close_matches(self._model, names, n=1)
+        return (f" Did you mean {close_matches[0]!r}?" if close_matches else "") + f" It serves {list_names(names)}."
 
     def _failure(self, error: TryAgainError) -> Exception:
         """What it means that all attempts failed: an error of the draw where no other request would pass either."""
-        where, tries = f"{self._model} at {safe(self._server.url)}", self._settings.tries
+        model_text, tries = f"{self._model} at {public_url(self._server.url)}", self._settings.tries
         if error.cause is Cause.DOWN:
             return OffleashError(
-                f"{where} could not be reached after {tries} attempts: {error}. Is it up? {RESUME_HINT}"
+                f"{model_text} could not be reached after {tries} attempts: {error}. Is it up? {RESUME_HINT}"
             )
         if error.cause is Cause.BUSY:
             waited = self._limiter.waited
             detail = f"refused for {waited:,.0f} seconds" if waited else f"asks to wait {error.wait or 0:,.0f} seconds"
             return OffleashError(
-                f"{where} accepts no more requests for now: {error} ({detail}). Resume later, with a smaller --set "
-                f"concurrency= (now {self._settings.concurrency}) or with --set rate= (requests per minute). "
+                f"{model_text} is not accepting more requests right now: {error} ({detail}). Resume later, with a "
+                f"smaller --set concurrency= (now {self._settings.concurrency}) or --set rate= (requests per minute). "
                 f"{RESUME_HINT}"
             )
         step = ""
         if error.cause in (Cause.SLOW, Cause.LARGE):
             longer_timeout = "a larger --set timeout= or " if error.cause is Cause.SLOW else ""
             step = f" Draw with {longer_timeout}a smaller --set n= (now {self._profile.largest})."
-        tried = "" if error.cause is Cause.LARGE else f" after {tries} attempts"
-        return _ProblemError(f"{where} gave no reply{tried}: {error}.{step}")
+        attempts_text = "" if error.cause is Cause.LARGE else f" after {tries} attempts"
+        return _ProblemError(f"{model_text} gave no reply{attempts_text}: {error}.{step}")
 
 
 def _check(decoding: SamplingParams) -> None:
@@ -282,7 +285,7 @@ def _check(decoding: SamplingParams) -> None:
 def _sample(index: int, choice: Choice, seed: int, decoding: SamplingParams) -> Sample:
     # Some servers return log-probabilities of the model, some those after temperature and truncation, and none says
     # which. They are kept only where both are the same.
-    logprob = choice.logprob if decoding.plain else None
+    logprob = choice.logprob if decoding.is_plain else None
     return Sample(index, choice.text, choice.tokens, choice.finish, seed, logprob, logprob)
 
 

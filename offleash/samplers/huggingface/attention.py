@@ -55,11 +55,11 @@ class Layer:
         """Reallocate; the first `kept_rows` rows keep their first `kept_tokens` tokens."""
         self.slots, self.tokens = slots, tokens
         for name in ("keys", "values"):
-            old: Tensor = getattr(self, name)
-            new = old.new_zeros(slots, old.shape[1], tokens, old.shape[3])
-            new[:kept_rows, :, :kept_tokens] = old[:kept_rows, :, :kept_tokens]
-            setattr(self, name, new)
-            del old  # before the next buffer is allocated: only one is ever held twice
+            old_buffer: Tensor = getattr(self, name)
+            new_buffer = old_buffer.new_zeros(slots, old_buffer.shape[1], tokens, old_buffer.shape[3])
+            new_buffer[:kept_rows, :, :kept_tokens] = old_buffer[:kept_rows, :, :kept_tokens]
+            setattr(self, name, new_buffer)
+            del old_buffer  # before the next buffer is allocated: only one is ever held twice
 
 
 @dataclass
@@ -71,12 +71,12 @@ class Slots:
     tokens: int  # capacity of each slot
 
     @classmethod
-    def of(cls, layers: int, slots: int, tokens: int) -> "Slots":
+    def allocate(cls, layers: int, slots: int, tokens: int) -> "Slots":
         """Slots whose buffers take their shape from the first keys that are written."""
         return cls([Layer(slots, tokens) for _ in range(layers)], slots, tokens)
 
     @classmethod
-    def like(cls, layers: list[Layer], slots: int, tokens: int) -> "Slots":
+    def allocate_like(cls, layers: list[Layer], slots: int, tokens: int) -> "Slots":
         """Empty slots for the model that these layers belong to."""
         empty = []
         for layer in layers:
@@ -219,14 +219,14 @@ def _attend_next_token(state: AttentionContext, layer: int, query: Tensor, windo
     which buffer a key lies in makes no difference to the result.
     """
     R, heads, _, width = query.shape
-    own, total = state.layers[layer], state.cached + 1
-    padded = max(total, min(MIN_KEYS, own.tokens))
-    key, value = own.view(state.start, state.stop, padded)
+    layer_cache, total = state.layers[layer], state.cached + 1
+    padded_length = max(total, min(MIN_KEYS, layer_cache.tokens))
+    key, value = layer_cache.view(state.start, state.stop, padded_length)
     kv_heads = key.shape[0] // R  # several heads of queries may share one (grouped-query attention)
     query = query.reshape(R * kv_heads, heads // kv_heads, width)
     L = state.prompts.longest if state.prompts is not None else 0
-    scores = query.new_empty(R, kv_heads, heads // kv_heads, L + padded)
-    scores[..., L:] = torch.bmm(query, key.transpose(1, 2)).view(R, kv_heads, heads // kv_heads, padded)
+    scores = query.new_empty(R, kv_heads, heads // kv_heads, L + padded_length)
+    scores[..., L:] = torch.bmm(query, key.transpose(1, 2)).view(R, kv_heads, heads // kv_heads, padded_length)
     if state.prompts is not None:
         scores[..., :L] = _to_prompts(state.prompts, layer, query, R)
     if cap:
@@ -237,7 +237,7 @@ def _attend_next_token(state: AttentionContext, layer: int, query: Tensor, windo
     if window and total > window:
         scores[..., L : L + total - window] = -torch.inf
     attention_weights = torch.softmax(scores, -1)
-    out = torch.bmm(attention_weights[..., L:].reshape(R * kv_heads, -1, padded), value)
+    out = torch.bmm(attention_weights[..., L:].reshape(R * kv_heads, -1, padded_length), value)
     if state.prompts is not None:
         out += _from_prompts(state.prompts, layer, attention_weights[..., :L])
     return out.view(R, 1, heads, width)
@@ -264,13 +264,13 @@ def _to_prompts(prompts: Prompts, layer: int, query: Tensor, R: int) -> Tensor:
     keys = prompts.layers[layer].keys[:, :, : prompts.longest]
     kv_heads, repeats, width = query.shape[0] // R, query.shape[1], query.shape[2]
     if len(keys) > 1 and prompts.blocks is None:
-        own = keys[prompts.prompt_R].view(R * kv_heads, -1, width)
-        return torch.bmm(query, own.transpose(1, 2)).view(R, kv_heads, repeats, -1)
+        prompt_keys = keys[prompts.prompt_R].view(R * kv_heads, -1, width)
+        return torch.bmm(query, prompt_keys.transpose(1, 2)).view(R, kv_heads, repeats, -1)
     blocked = _to_blocks(query.view(R, kv_heads, repeats, width), prompts)
-    chosen = (
+    block_keys = (
         keys if prompts.blocks is None or len(prompts.blocks.prompts) == len(keys) else keys[prompts.blocks.prompts]
     )
-    scores = blocked @ chosen.transpose(2, 3)
+    scores = blocked @ block_keys.transpose(2, 3)
     return _from_blocks(scores, prompts, R, repeats)
 
 
@@ -279,14 +279,14 @@ def _from_prompts(prompts: Prompts, layer: int, attention_weights: Tensor) -> Te
     values = prompts.layers[layer].values[:, :, : prompts.longest]
     R, kv_heads, repeats, _ = attention_weights.shape
     if len(values) > 1 and prompts.blocks is None:
-        own = values[prompts.prompt_R].view(R * kv_heads, prompts.longest, -1)
-        return torch.bmm(attention_weights.reshape(R * kv_heads, repeats, -1), own)
-    chosen = (
+        prompt_values = values[prompts.prompt_R].view(R * kv_heads, prompts.longest, -1)
+        return torch.bmm(attention_weights.reshape(R * kv_heads, repeats, -1), prompt_values)
+    block_values = (
         values
         if prompts.blocks is None or len(prompts.blocks.prompts) == len(values)
         else values[prompts.blocks.prompts]
     )
-    out = _to_blocks(attention_weights, prompts) @ chosen
+    out = _to_blocks(attention_weights, prompts) @ block_values
     return _from_blocks(out, prompts, R, repeats).reshape(R * kv_heads, repeats, -1)
 
 
@@ -295,10 +295,10 @@ def _to_blocks(rows: Tensor, prompts: Prompts) -> Tensor:
     blocks, (R, kv_heads, repeats, width) = prompts.blocks, rows.shape
     if blocks is None:
         return rows.transpose(0, 1).reshape(1, kv_heads, R * repeats, width)
-    padded = rows.new_zeros(len(blocks.prompts) * blocks.block_rows, kv_heads, repeats, width)
-    padded[blocks.index_R] = rows
+    padded_rows = rows.new_zeros(len(blocks.prompts) * blocks.block_rows, kv_heads, repeats, width)
+    padded_rows[blocks.index_R] = rows
     shape = (len(blocks.prompts), blocks.block_rows, kv_heads, repeats, width)
-    return padded.view(shape).transpose(1, 2).reshape(shape[0], kv_heads, blocks.block_rows * repeats, width)
+    return padded_rows.view(shape).transpose(1, 2).reshape(shape[0], kv_heads, blocks.block_rows * repeats, width)
 
 
 def _from_blocks(blocked: Tensor, prompts: Prompts, R: int, repeats: int) -> Tensor:
@@ -329,32 +329,35 @@ def _attend_many_tokens(state: AttentionContext, layer: int, query: Tensor, wind
     """
     R, heads, new, _ = query.shape
     total = state.cached + new
-    own = state.layers[layer]
-    key, value = own.keys[state.start : state.stop, :, :total], own.values[state.start : state.stop, :, :total]
+    layer_cache = state.layers[layer]
+    key, value = (
+        layer_cache.keys[state.start : state.stop, :, :total],
+        layer_cache.values[state.start : state.stop, :, :total],
+    )
     position_Q, position_T = (
         torch.arange(state.cached, total, device=query.device),
         torch.arange(total, device=query.device),
     )
-    seen = (position_T <= position_Q[:, None]).expand(R, 1, new, total)
+    is_visible = (position_T <= position_Q[:, None]).expand(R, 1, new, total)
     if window:
-        seen = seen & (position_T > position_Q[:, None] - window)
+        is_visible = is_visible & (position_T > position_Q[:, None] - window)
     if state.prompts is not None:
         prompts = state.prompts
-        shared, L = prompts.layers[layer], prompts.longest
-        key = torch.cat([shared.keys[prompts.prompt_R, :, :L], key], 2)
-        value = torch.cat([shared.values[prompts.prompt_R, :, :L], value], 2)
+        prompt_layer, L = prompts.layers[layer], prompts.longest
+        key = torch.cat([prompt_layer.keys[prompts.prompt_R, :, :L], key], 2)
+        value = torch.cat([prompt_layer.values[prompts.prompt_R, :, :L], value], 2)
         length_R, position_L = prompts.length_G[prompts.prompt_R][:, None, None], torch.arange(L, device=query.device)
-        before = (position_L < length_R).expand(R, new, L)
+        in_prompt = (position_L < length_R).expand(R, new, L)
         if window:
-            before = before & (position_L > length_R + position_Q[:, None] - window)
-        seen = torch.cat([before[:, None], seen], -1)
+            in_prompt = in_prompt & (position_L > length_R + position_Q[:, None] - window)
+        is_visible = torch.cat([in_prompt[:, None], is_visible], -1)
     if cap:  # no fused kernel of torch caps scores
         repeats = heads // key.shape[1]
         scores = torch.tanh(query @ key.repeat_interleave(repeats, 1).transpose(2, 3) / cap) * cap
-        attention_weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+        attention_weights = torch.softmax(scores.masked_fill(~is_visible, -torch.inf), -1)
         return (attention_weights @ value.repeat_interleave(repeats, 1)).transpose(1, 2)
     causal = state.prompts is None and not window and not state.cached
     out = scaled_dot_product_attention(
-        query, key, value, None if causal else seen, is_causal=causal, scale=1.0, enable_gqa=heads != key.shape[1]
+        query, key, value, None if causal else is_visible, is_causal=causal, scale=1.0, enable_gqa=heads != key.shape[1]
     )
     return out.transpose(1, 2)

@@ -73,8 +73,8 @@ class PrefixExpansion:
     limits: WalkLimits = field(default_factory=WalkLimits)
     stops: Stops | None = None
     progress: Progress = silent
-    kept: float = 0.0  # mass of the completions that were given out
-    cut: float = 0.0  # mass of everything that was left unexplored
+    completed_mass: float = 0.0  # mass of the completions that were given out
+    unexplored_mass: float = 0.0  # mass of everything that was left unexplored
     prefixes: int = 0  # that were expanded
     deepest: int = 0
 
@@ -83,7 +83,7 @@ class PrefixExpansion:
         waiting: deque[_Frontier] = deque([_Frontier(root_rows(np.zeros(1, np.int64)), np.zeros((1, 2)))])
         while waiting:
             for leaves in self._descend(waiting.pop(), waiting):
-                self.kept += float(np.exp(leaves.sums_E2[:, 0]).sum())
+                self.completed_mass += float(np.exp(leaves.sums_E2[:, 0]).sum())
                 yield leaves
 
     def _descend(self, frontier: _Frontier, waiting: deque[_Frontier]) -> Iterator[Leaves]:
@@ -97,32 +97,32 @@ class PrefixExpansion:
             self.prefixes, self.deepest = self.prefixes + len(frontier.sums_R2), max(self.deepest, depth)
             if len(branches.row_E):
                 yield Leaves(_paths(frontier.rows, branches.row_E), branches.sums_E2, FINISHED)
-            stopped, branches = self._split_stopped(frontier.rows, branches)
-            if stopped is not None:
-                yield stopped
+            stopped_leaves, branches = self._split_stopped(frontier.rows, branches)
+            if stopped_leaves is not None:
+                yield stopped_leaves
             if last:
                 if len(branches.row_C):
                     yield Leaves(_paths(frontier.rows, branches.row_C, branches.token_C), branches.sums_C2, TRUNCATED)
                 return
             cached, frontier = depth, self._next(frontier.rows, branches, slots, waiting)
             depth += 1
-            decided_mass = self.kept + self.cut
+            decided_mass = self.completed_mass + self.unexplored_mass
             self.progress(
                 f"{len(frontier.sums_R2):,} prefixes of {depth:,} tokens, {decided_mass:.1%} of the mass settled"
             )
 
     def _branches(self, frontier: _Frontier, slots: Slots, cached: int, last: bool) -> _Branches:
         """All rows through the model, as many at a time as fit, and what follows them."""
-        rows, parts = frontier.rows, []
+        rows, branch_parts = frontier.rows, []
         vocabulary = self.tree.logits_NV.shape[1]
         # half as many cells as when sampling: log-probabilities are held in 64 bits here
         max_rows = max(1, min(self.limits.rows, self.limits.cells // (2 * vocabulary)) // max(1, rows.depth - cached))
         for start in range(0, len(frontier.sums_R2), max_rows):
             stop = min(start + max_rows, len(frontier.sums_R2))
             logits = self._logits(rows, slots, start, stop, cached)
-            parts.append(self._branch(logits, frontier.sums_R2[start:stop], start, last))
+            branch_parts.append(self._branch(logits, frontier.sums_R2[start:stop], start, last))
         columns = zip(
-            *((part.row_C, part.token_C, part.sums_C2, part.row_E, part.sums_E2) for part in parts), strict=True
+            *((part.row_C, part.token_C, part.sums_C2, part.row_E, part.sums_E2) for part in branch_parts), strict=True
         )
         return _Branches(*(np.concatenate(column) for column in columns))
 
@@ -137,20 +137,22 @@ class PrefixExpansion:
         return self.network.run(slots, start, stop, cached, new, prompts)
 
     def _branch(self, logits: Tensor, sums_R2: Floats, start: int, last: bool) -> _Branches:
-        """The children and ends of some rows that are probable enough; the mass of the others is added to `cut`.
+        """The probable children and ends of some rows; the mass of the others is added to `unexplored_mass`.
 
         A child must be above epsilon to be read further. A completion is kept from `floor` on: it is known already.
         """
         step = distribution(logits, self.decoding)
         sums = torch.from_numpy(sums_R2).to(logits.device)
         sampled_RV = _normalised(step.sampled_RV) + sums[:, :1]
-        raw_RV = sampled_RV.clone() if self.decoding.plain else _normalised(step.raw_RV) + sums[:, 1:]
+        raw_RV = sampled_RV.clone() if self.decoding.is_plain else _normalised(step.raw_RV) + sums[:, 1:]
         ends = torch.from_numpy(self.ends).to(logits.device)
         # several end tokens are one event: the completion is the same whichever of them is drawn
         end_R, raw_end_R = (torch.logsumexp(logprob_RV[:, ends], -1) for logprob_RV in (sampled_RV, raw_RV))
         sampled_RV[:, ends] = -torch.inf
         keep_RV, keep_R = sampled_RV > math.log(self.floor if last else self.epsilon), end_R > math.log(self.floor)
-        self.cut += float(sampled_RV.masked_fill(keep_RV, -torch.inf).exp_().sum() + end_R[~keep_R].exp().sum())
+        self.unexplored_mass += float(
+            sampled_RV.masked_fill(keep_RV, -torch.inf).exp_().sum() + end_R[~keep_R].exp().sum()
+        )
         row, token = keep_RV.nonzero(as_tuple=True)
         return _Branches(
             row.cpu().numpy() + start,
@@ -169,8 +171,10 @@ class PrefixExpansion:
         if not stopped_C.any():
             return None, branches
         row_C, token_C, sums_C2 = branches.row_C, branches.token_C, branches.sums_C2
-        rest = replace(branches, row_C=row_C[~stopped_C], token_C=token_C[~stopped_C], sums_C2=sums_C2[~stopped_C])
-        return Leaves(paths[stopped_C], sums_C2[stopped_C], FINISHED), rest
+        continuing_branches = replace(
+            branches, row_C=row_C[~stopped_C], token_C=token_C[~stopped_C], sums_C2=sums_C2[~stopped_C]
+        )
+        return Leaves(paths[stopped_C], sums_C2[stopped_C], FINISHED), continuing_branches
 
     def _next(self, rows: PrefixRows, branches: _Branches, slots: Slots, waiting: deque[_Frontier]) -> _Frontier:
         """The children as rows in slots: as many as fit, the others wait."""
@@ -181,8 +185,8 @@ class PrefixExpansion:
             row, token, sums = row[:max_rows], token[:max_rows], sums[:max_rows]
         # every child is a "sample" of its own to `advance`: children are distinct, so there is nothing to merge
         children = replace(rows, sample_N=np.arange(len(row)), row_N=row)
-        nodes, continuing = np.full(rows.real, -1, np.int64), np.ones(len(row), np.bool_)
-        after, moves = advance(children, nodes, token, continuing, [self.tree], merge=False)
+        nodes, is_continuing = np.full(rows.real, -1, np.int64), np.ones(len(row), np.bool_)
+        after, moves = advance(children, nodes, token, is_continuing, [self.tree], merge=False)
         slots.reserve(max(after.real, rows.real), rows.depth + 1, rows.real, rows.depth, max_rows)
         device = self.network.device
         slots.copy(torch.from_numpy(moves.source).to(device), torch.from_numpy(moves.target).to(device))

@@ -48,26 +48,26 @@ class Network:
     def spare_slots(self, layers: list[Layer], depth: int) -> Slots:
         """The slots of the last walk, since fresh memory is slow to touch; new ones where those are much too long."""
         if self.slots is None or self.slots.tokens > 4 * max(16, depth):
-            self.slots = Slots.like(layers, 0, 0)
+            self.slots = Slots.allocate_like(layers, 0, 0)
         return self.slots
 
-    def read(self, prompts: list[list[int]]) -> list[tuple[list[Layer], Tensor]]:
+    def prefill(self, prompts: list[list[int]]) -> list[tuple[list[Layer], Tensor]]:
         """For each prompt its keys and values in every layer, and the logits of what comes next, in their order."""
         states: dict[int, tuple[list[Layer], Tensor]] = {}
         for length in sorted({len(prompt) for prompt in prompts}):  # of one length: no padding to be masked
             same_length = [index for index, prompt in enumerate(prompts) if len(prompt) == length]
             rows = max(1, PROMPT_TOKENS // length)
             for part in (same_length[start : start + rows] for start in range(0, len(same_length), rows)):
-                slots = Slots.of(self.layers, len(part), length)
+                slots = Slots.allocate(self.layers, len(part), length)
                 tokens = torch.tensor([prompts[index] for index in part], device=self.device)
                 logits = self.run(slots, 0, len(part), 0, tokens, None)
                 for row, index in enumerate(part):
                     # views of the common buffers: prompts that are read together are freed together
-                    own = [
+                    prompt_layers = [
                         Layer(1, length, layer.keys[row : row + 1], layer.values[row : row + 1])
                         for layer in slots.layers
                     ]
-                    states[index] = (own, logits[row])
+                    states[index] = (prompt_layers, logits[row])
         return [states[index] for index in range(len(prompts))]
 
     def run(
@@ -104,10 +104,10 @@ class Network:
             attending(AttentionContext(slots.layers, start, stop, cached, prompts, self.windows)),
         ):
             keep = 0 if every else 1
-            out: Tensor = self.model(
+            output: Tensor = self.model(
                 input_ids=tokens, position_ids=position_RT, use_cache=False, logits_to_keep=keep
             ).logits
-        return out if every else out[:, -1]
+        return output if every else output[:, -1]
 
 
 def open_network(model: nn.Module) -> Network:
@@ -127,24 +127,24 @@ def open_network(model: nn.Module) -> Network:
     tokens = torch.arange(12, device=device)[None] * 7 % min(int(text.vocab_size), 84)
     with torch.inference_mode():
         expected = model(input_ids=tokens, use_cache=False).logits[0].float()
-        before = model.config._attn_implementation
+        previous_attention = model.config._attn_implementation
         if not model._can_set_attn_implementation():
             raise UnsupportedError("its attention implementation cannot be replaced")
         model.set_attn_implementation(ATTENTION)
-        net = Network(model, int(text.num_hidden_layers), device, windows={})
+        network = Network(model, int(text.num_hidden_layers), device, windows={})
         try:
-            actual_logits = _self_check(net, tokens)
-            _compare_windows(text, net)
+            actual_logits = _self_check(network, tokens)
+            _compare_windows(text, network)
         except (UnsupportedError, TypeError, KeyError, LookupError, AttributeError, RuntimeError) as error:
-            model.set_attn_implementation(before)
+            model.set_attn_implementation(previous_attention)
             raise UnsupportedError(f"{type(error).__name__}: {error}") from None
     spread = float((expected - expected.mean(-1, keepdim=True)).std())
     max_difference = float((actual_logits - expected[-1]).abs().max())
     if not max_difference <= TOLERANCE.get(model.dtype, HALF_PRECISION_TOLERANCE) * max(spread, 1e-3):
-        model.set_attn_implementation(before)
+        model.set_attn_implementation(previous_attention)
         raise UnsupportedError(f"its logits differ by {max_difference:.3g} when a prompt is shared")
-    (layers, _), *_ = net.read([tokens[0, :2].tolist()])
-    return Network(model, net.layers, device, Slots.like(layers, 0, 0).bytes_per_token)
+    (layers, _), *_ = network.prefill([tokens[0, :2].tolist()])
+    return Network(model, network.layers, device, Slots.allocate_like(layers, 0, 0).bytes_per_token)
 
 
 def _refuse_other_masks(config: "PreTrainedConfig") -> None:
@@ -160,33 +160,35 @@ def _refuse_other_masks(config: "PreTrainedConfig") -> None:
         raise UnsupportedError("its positions depend on the longest row of a batch")
 
 
-def _compare_windows(config: "PreTrainedConfig", net: Network) -> None:
+def _compare_windows(config: "PreTrainedConfig", network: Network) -> None:
     """Refuse a sliding window that is configured but does not reach our function as an argument: it is in no mask that
     the function sees, and the check's text is shorter than any window."""
     window = getattr(config, "sliding_window", None)
     if not window or getattr(config, "use_sliding_window", True) is False:
         return
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * net.layers
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * network.layers
     expected = {layer: window if kind == "sliding_attention" else 0 for layer, kind in enumerate(kinds)}
-    if net.windows != expected:
+    if network.windows != expected:
         raise UnsupportedError(f"it has a window of {window} tokens that it applies outside of attention")
 
 
-def _self_check(net: Network, tokens: Tensor) -> Tensor:
+def _self_check(network: Network, tokens: Tensor) -> Tensor:
     """Logits after a text that is read as a prompt, then as several tokens, then one by one: every path of `attention`.
 
     Two prompts of different length and two rows each, so that shared prompts, padding and slots are all exercised.
     """
-    (layers, first), (others, _) = net.read([tokens[0, :6].tolist(), tokens[0, :5].tolist()])
+    (layers, first), (shorter_layers, _) = network.prefill([tokens[0, :6].tolist(), tokens[0, :5].tolist()])
     out = [first.float()]
-    for shared, start in ((layers, 6), (others, 5)):
-        slots = Slots.of(net.layers, 2, 8)
+    for prompt_layers, start in ((layers, 6), (shorter_layers, 5)):
+        slots = Slots.allocate(network.layers, 2, 8)
         prompts = Prompts.of(
-            shared, torch.tensor([start], device=net.device), torch.zeros(2, dtype=torch.long, device=net.device)
+            prompt_layers,
+            torch.tensor([start], device=network.device),
+            torch.zeros(2, dtype=torch.long, device=network.device),
         )
-        repeated = tokens.expand(2, -1)
-        net.run(slots, 0, 2, 0, repeated[:, start : start + 3], prompts)
+        repeated_tokens = tokens.expand(2, -1)
+        network.run(slots, 0, 2, 0, repeated_tokens[:, start : start + 3], prompts)
         for position in range(start + 3, 12):
-            logits = net.run(slots, 0, 2, position - start, repeated[:, position : position + 1], prompts)
+            logits = network.run(slots, 0, 2, position - start, repeated_tokens[:, position : position + 1], prompts)
         out.append(logits[1].float())
     return torch.stack(out[1:])

@@ -17,7 +17,7 @@ from torch import Tensor
 from offleash.samplers.chat_template import NO_OPTIONS, ChatOptions
 from offleash.samplers.huggingface.loading import LoadedModel
 from offleash.samplers.huggingface.prefix_sampling import distribution
-from offleash.samplers.huggingface.text import cut, decode, stop_finder
+from offleash.samplers.huggingface.text import cut_at_stop, decode, stop_finder
 from offleash.samplers.sampler import FINISHED, TRUNCATED, Request, Sample, SamplingParams
 from offleash.samplers.seeds import sample_seeds, uniform
 
@@ -36,8 +36,8 @@ def generate(
     inputs = _inputs(loaded, request, tokens, options)
     seeds = sample_seeds(request.seed, request.first, request.size)
     for start in range(0, request.size, rows):
-        part = seeds[start : start + rows]
-        chooser = _TokenChooser(loaded, decoding, part)
+        batch_seeds = seeds[start : start + rows]
+        chooser = _TokenChooser(loaded, decoding, batch_seeds)
         # everything off: the decoding is applied by the chooser, in our order and with our random numbers
         settings = transformers.GenerationConfig(
             do_sample=True,
@@ -46,8 +46,8 @@ def generate(
             top_p=1.0,
             repetition_penalty=1.0,
             max_new_tokens=decoding.max_tokens,
-            num_return_sequences=len(part),
-            eos_token_id=None,  # `done` ends samples
+            num_return_sequences=len(batch_seeds),
+            eos_token_id=None,  # `is_finished` ends samples
             pad_token_id=loaded.tokenizer.pad_token_id or 0,
         )
         with torch.inference_mode():
@@ -55,7 +55,7 @@ def generate(
                 **{name: value.to(device) for name, value in inputs.items()},
                 generation_config=settings,
                 logits_processor=transformers.LogitsProcessorList([chooser.choose]),
-                stopping_criteria=transformers.StoppingCriteriaList([chooser.done]),
+                stopping_criteria=transformers.StoppingCriteriaList([chooser.is_finished]),
             )
         samples += chooser.samples(request.first + start)
     return tuple(samples)
@@ -108,7 +108,7 @@ class _TokenChooser:
         self._close()
         return torch.full_like(scores, -torch.inf).scatter_(-1, token[:, None], 0.0)
 
-    def done(self, ids: Tensor, _: Tensor, **__: object) -> Tensor:
+    def is_finished(self, ids: Tensor, _: Tensor, **__: object) -> Tensor:
         """Which samples have ended, for `generate`'s stopping criteria."""
         return torch.from_numpy(~self._open_N).to(ids.device)
 
@@ -120,7 +120,7 @@ class _TokenChooser:
         return [
             Sample(
                 first + index,
-                cut(text, self.decoding.stop),
+                cut_at_stop(text, self.decoding.stop),
                 int(self._length_N[index]),
                 TRUNCATED if self._open_N[index] else FINISHED,
                 int(self.seed_N[index]),

@@ -56,9 +56,9 @@ def settings_of(model: Model) -> dict[str, str]:
         "engine": ("auto", "shared", "generate"),
         "trust_remote_code": ("yes", "no"),
     }
-    for name, known in choices.items():
-        if settings[name] not in known:
-            raise unknown(f"value of --set {name}=", settings[name], known)
+    for name, allowed in choices.items():
+        if settings[name] not in allowed:
+            raise unknown(f"value of --set {name}=", settings[name], allowed)
     for name, minimum in (("memory", 0.0), ("rows", 1.0)):
         try:
             valid = minimum <= float(settings[name]) < 1e9 and float(settings[name]) > 0
@@ -76,17 +76,19 @@ def load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     revision = model.revision or None
-    trusted = settings["trust_remote_code"] == "yes"
+    trust_code = settings["trust_remote_code"] == "yes"
     try:
-        config = transformers.AutoConfig.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
+        config = transformers.AutoConfig.from_pretrained(model.name, revision=revision, trust_remote_code=trust_code)
         takes_images = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
         kind = transformers.AutoModelForImageTextToText if takes_images else transformers.AutoModelForCausalLM
         device = _device(settings["device"])
         network = kind.from_pretrained(
-            model.name, revision=revision, dtype=_dtype(settings["dtype"], device), trust_remote_code=trusted
+            model.name, revision=revision, dtype=_dtype(settings["dtype"], device), trust_remote_code=trust_code
         )
         processor = transformers.AutoProcessor.from_pretrained(model.name, revision=revision) if takes_images else None
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, revision=revision, trust_remote_code=trusted)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            model.name, revision=revision, trust_remote_code=trust_code
+        )
         if model.adapter:
             network = _merge_adapter(network, model.adapter)
         network = network.to(device).eval()
@@ -117,7 +119,7 @@ def check_folder(name: str) -> None:
     path = Path(name).expanduser()
     if "/" not in name and not path.exists():  # not on the hub either: there a name is org/name
         raise OffleashError(
-            f"{name!r} is neither a folder here nor a name on the hub (org/name). {_made_by(name, path)}"
+            f"{name!r} is neither a folder here nor a name on the hub (org/name). {_creation_hint(name, path)}"
         )
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists()
     if not looks_local:
@@ -125,16 +127,16 @@ def check_folder(name: str) -> None:
     if path.is_file():
         raise OffleashError(f"{name} is a file, not a folder. Give a folder with config.json, or a name on the hub.")
     if not path.is_dir():
-        raise OffleashError(f"{name} is not a folder. {_made_by(name, path)}")
+        raise OffleashError(f"{name} is not a folder. {_creation_hint(name, path)}")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors*")):
         return
     raise OffleashError(f"{name} has no model that can be loaded{_conversion(path)}")
 
 
-def _made_by(name: str, path: Path) -> str:
+def _creation_hint(name: str, path: Path) -> str:
     """The next step for a folder that does not exist: a similar one, or the command that makes it."""
-    if (near := similar_folder(path)) is not None:
-        return f"Did you mean hf:{near}?"
+    if (similar := similar_folder(path)) is not None:
+        return f"Did you mean hf:{similar}?"
     if path.name == "model" and (path.parent / "recipe.yaml").is_file():
         return f"Finish the training that writes it: offleash train {path.parent / 'recipe.yaml'} -o {path.parent}."
     return f"Name one that exists, or make a small one: offleash lab model countdown -o {name}."
@@ -170,8 +172,10 @@ def _conversion(path: Path) -> str:
     if "zero_to_fp32.py" in names or any(name.startswith("global_step") for name in names):
         return f": it is a DeepSpeed checkpoint. Merge it first: python {path}/zero_to_fp32.py {path} {path}-merged"
     if any(name.endswith(".distcp") for name in names) or "pytorch_model_fsdp_0" in names:
-        inner = path / "pytorch_model_fsdp_0" if "pytorch_model_fsdp_0" in names else path
-        return f": it is a sharded FSDP checkpoint. Merge it first: accelerate merge-weights {inner} {path}-merged"
+        fsdp_folder = path / "pytorch_model_fsdp_0" if "pytorch_model_fsdp_0" in names else path
+        return (
+            f": it is a sharded FSDP checkpoint. Merge it first: accelerate merge-weights {fsdp_folder} {path}-merged"
+        )
     steps = sorted((name for name in names if name.startswith("checkpoint-")), key=lambda name: (len(name), name))
     if steps:
         return f": it holds checkpoints of a training run. Name one of them, for example {path / steps[-1]}."

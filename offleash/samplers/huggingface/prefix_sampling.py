@@ -106,24 +106,27 @@ class Walk:
             if self.stops is not None and rows.real:
                 stopped_R = np.zeros(rows.real + len(rows.node_Q), np.bool_)
                 stopped_R[: rows.real] = self.stops(rows.token_RT[: rows.real, : rows.depth])
-                rows, stopped = rows.without_stopped(self.trees, stopped_R, FINISHED)
-                yield stopped
+                rows, stopped_samples = rows.without_stopped(self.trees, stopped_R, FINISHED)
+                yield stopped_samples
 
     def _inline_prompts(self, rows: PrefixRows, slots: Slots, prompts: StackedPrompts) -> None:
         """Copy the prompts of rows into their slots, where they are inlined."""
         if self.inlined and rows.real:
-            which = torch.from_numpy(rows.tree_R).to(self.network.device)
+            tree_index_R = torch.from_numpy(rows.tree_R).to(self.network.device)
             for layer, prompt in zip(slots.layers, prompts[0], strict=True):
-                layer.append(0, rows.real, 0, prompt.keys[which], prompt.values[which])
+                layer.append(0, rows.real, 0, prompt.keys[tree_index_R], prompt.values[tree_index_R])
 
-    def _split_truncated(self, ended: FinishedSamples) -> Iterator[FinishedSamples]:
+    def _split_truncated(self, finished: FinishedSamples) -> Iterator[FinishedSamples]:
         """Samples at the token limit; those whose stop text is complete with the last token did finish."""
-        stopped_E = np.zeros(len(ended.token_ET), np.bool_) if self.stops is None else self.stops(ended.token_ET)
+        stopped_E = np.zeros(len(finished.token_ET), np.bool_) if self.stops is None else self.stops(finished.token_ET)
         for flag, finish in ((False, TRUNCATED), (True, FINISHED)):
-            selected_N = stopped_E[ended.sequence_N] == flag
+            selected_N = stopped_E[finished.sequence_N] == flag
             if selected_N.any():
                 yield replace(
-                    ended, sample_N=ended.sample_N[selected_N], sequence_N=ended.sequence_N[selected_N], finish=finish
+                    finished,
+                    sample_N=finished.sample_N[selected_N],
+                    sequence_N=finished.sequence_N[selected_N],
+                    finish=finish,
                 )
 
     def _choose_tokens(self, rows: PrefixRows, slots: Slots, prompts: StackedPrompts, cached: int) -> tuple[Ints, Ints]:
@@ -157,8 +160,8 @@ class Walk:
         new = torch.from_numpy(rows.token_RT[start:stop, cached : rows.depth].astype(np.int64)).to(device)
         if self.inlined:
             return self.network.run(slots, start, stop, self.inlined + cached, new, None)
-        which = torch.from_numpy(rows.tree_R[start:stop]).to(device)
-        return self.network.run(slots, start, stop, cached, new, Prompts.of(prompts[0], prompts[1], which))
+        tree_index_R = torch.from_numpy(rows.tree_R[start:stop]).to(device)
+        return self.network.run(slots, start, stop, cached, new, Prompts.of(prompts[0], prompts[1], tree_index_R))
 
     def _choose(
         self, rows: PrefixRows, logits: torch.Tensor, part: slice, first: int, uniform_number_N: Floats, token_N: Ints
@@ -186,16 +189,19 @@ class Walk:
         self, rows: PrefixRows, slots: Slots, logits: torch.Tensor, start: int, stop: int, node_R: Ints
     ) -> None:
         """Put rows into their trees, where more samples are expected and as long as there is memory for it."""
-        wanted = start + np.flatnonzero(rows.parent_R[start:stop] >= 0)
-        for number in np.unique(rows.tree_R[wanted]):
-            mine = wanted[rows.tree_R[wanted] == number]
-            needed = self.trees[number].bytes_of(len(mine), self.network.bytes_per_token)
-            if needed > self.node_bytes:
+        new_node_rows = start + np.flatnonzero(rows.parent_R[start:stop] >= 0)
+        for number in np.unique(rows.tree_R[new_node_rows]):
+            rows_of_tree = new_node_rows[rows.tree_R[new_node_rows] == number]
+            needed_bytes = self.trees[number].bytes_for_tokens(len(rows_of_tree), self.network.bytes_per_token)
+            if needed_bytes > self.node_bytes:
                 return
-            self.node_bytes -= needed
-            slot, last = torch.from_numpy(mine).to(self.network.device), rows.token_RT[mine, rows.depth - 1]
-            added = (rows.parent_R[mine], last.astype(np.int64), logits[slot - start], slots, slot, rows.depth)
-            node_R[mine] = self.trees[number].add(*added)
+            self.node_bytes -= needed_bytes
+            slot, last = (
+                torch.from_numpy(rows_of_tree).to(self.network.device),
+                rows.token_RT[rows_of_tree, rows.depth - 1],
+            )
+            added = (rows.parent_R[rows_of_tree], last.astype(np.int64), logits[slot - start], slots, slot, rows.depth)
+            node_R[rows_of_tree] = self.trees[number].add(*added)
 
     def _next(
         self,
@@ -227,8 +233,8 @@ class Walk:
         """The rows that memory can hold; the others wait."""
         max_rows = self._max_rows(slots, rows.depth)
         if rows.real > max_rows:
-            rows, later = rows.split(max_rows)
-            waiting.append(later)
+            rows, remaining_rows = rows.split(max_rows)
+            waiting.append(remaining_rows)
         return rows
 
     def _max_rows(self, slots: Slots, depth: int) -> int:
@@ -245,8 +251,8 @@ def _inlined_tokens(trees: Sequence[Tree]) -> int:
     slot.
     """
     lengths = {len(tree.prompt) for tree in trees}
-    many_prompts, short = len(trees) >= MANY_PROMPTS, max(lengths) <= SHORT_PROMPT
-    if not many_prompts or len(lengths) > 1 or not short or any(tree.keep for tree in trees):
+    many_prompts, are_short = len(trees) >= MANY_PROMPTS, max(lengths) <= SHORT_PROMPT
+    if not many_prompts or len(lengths) > 1 or not are_short or any(tree.keep for tree in trees):
         return 0
     return lengths.pop()
 
@@ -256,13 +262,13 @@ def _stack_prompts(trees: Sequence[Tree]) -> StackedPrompts:
     length = torch.tensor([len(tree.prompt) for tree in trees], device=trees[0].logits_NV.device)
     if len(trees) == 1:
         return trees[0].layers, length
-    longest, stacked = int(length.max()), []
+    longest, stacked_layers = int(length.max()), []
     for index, layer in enumerate(trees[0].layers):
-        buffer = Slots.like([layer], len(trees), longest).layers[0]
+        buffer = Slots.allocate_like([layer], len(trees), longest).layers[0]
         for row, tree in enumerate(trees):
             buffer.append(row, row + 1, 0, tree.layers[index].keys, tree.layers[index].values)
-        stacked.append(buffer)
-    return stacked, length
+        stacked_layers.append(buffer)
+    return stacked_layers, length
 
 
 # From logits to the distribution that is drawn from: temperature, top-k, top-p and min-p.
@@ -312,7 +318,7 @@ def distribution(logits_RV: Tensor, decoding: SamplingParams) -> NextTokenDistri
     """
     raw_RV = torch.log_softmax(logits_RV.float(), -1)
     entropy_R = _entropy(raw_RV)
-    if decoding.plain:
+    if decoding.is_plain:
         return NextTokenDistribution(raw_RV, raw_RV, entropy_R, entropy_R)
     sampled_RV = torch.log_softmax(_truncate(raw_RV, decoding), -1)
     return NextTokenDistribution(raw_RV, sampled_RV, entropy_R, _entropy(sampled_RV))

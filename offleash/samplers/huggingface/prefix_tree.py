@@ -42,13 +42,13 @@ class Tree:
     size: int = 1
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def bytes_of(self, nodes: int, bytes_per_token: int) -> int:
+    def bytes_for_tokens(self, nodes: int, bytes_per_token: int) -> int:
         """Memory that so many nodes take: logits, keys and values."""
         return nodes * (self.logits_NV.shape[1] * self.logits_NV.itemsize + bytes_per_token)
 
     def bytes(self, bytes_per_token: int) -> int:
         """Memory that the tree takes, its prompt included."""
-        return len(self.prompt) * bytes_per_token + self.bytes_of(self.size, bytes_per_token)
+        return len(self.prompt) * bytes_per_token + self.bytes_for_tokens(self.size, bytes_per_token)
 
     def logits(self, node_R: Ints) -> Tensor:
         """What comes after each prefix, without a forward pass."""
@@ -183,10 +183,12 @@ class PrefixRows:
         stopped_N, stopped_E = stopped_R[self.row_N], np.flatnonzero(stopped_R)
         sequence_N = np.searchsorted(stopped_E, self.row_N[stopped_N])
         tokens = self._paths(trees, stopped_E)
-        stopped = FinishedSamples(self.sample_N[stopped_N], sequence_N, tokens, self.depth, finish)
+        stopped_samples = FinishedSamples(self.sample_N[stopped_N], sequence_N, tokens, self.depth, finish)
         parent_R = np.where(stopped_R[: self.real], -1, self.parent_R)
-        rest = (self.token_RT, self.tree_R, parent_R, self.tree_Q, self.node_Q)
-        return PrefixRows(self.depth, self.sample_N[~stopped_N], self.row_N[~stopped_N], *rest), stopped
+        shared_arrays = (self.token_RT, self.tree_R, parent_R, self.tree_Q, self.node_Q)
+        return PrefixRows(
+            self.depth, self.sample_N[~stopped_N], self.row_N[~stopped_N], *shared_arrays
+        ), stopped_samples
 
     def split(self, max_rows: int) -> "tuple[PrefixRows, PrefixRows]":
         """The first `max_rows` real rows with all nodes, and the other real rows, which know only their tokens.
@@ -205,7 +207,7 @@ class PrefixRows:
             node_Q=self.node_Q,
         )
         no_ids = np.empty(0, np.int64)
-        later = PrefixRows(
+        remaining_rows = PrefixRows(
             depth=self.depth,
             sample_N=self.sample_N[low:high],
             row_N=self.row_N[low:high] - max_rows,
@@ -215,7 +217,7 @@ class PrefixRows:
             tree_Q=no_ids,
             node_Q=no_ids,
         )
-        return remaining, later
+        return remaining, remaining_rows
 
     def _paths(self, trees: Sequence[Tree], row_E: Ints) -> Tokens:
         """The tokens of rows, which must be ordered: real rows first, then nodes by tree, as the result is."""
@@ -292,10 +294,10 @@ def advance(
     tokens[target, : rows.depth] = tokens[source, : rows.depth]
     leaving_tree = []
     for number in np.unique(tree_C[is_new_C]):
-        mine = tree_C[is_new_C] == number
-        path = trees[number].path(node_C[is_new_C][mine], rows.depth)
-        tokens[entering_slots[mine], : rows.depth] = trees[number].token_N[path]
-        leaving_tree.append((int(number), entering_slots[mine], path))
+        is_in_tree_C = tree_C[is_new_C] == number
+        path = trees[number].path(node_C[is_new_C][is_in_tree_C], rows.depth)
+        tokens[entering_slots[is_in_tree_C], : rows.depth] = trees[number].token_N[path]
+        leaving_tree.append((int(number), entering_slots[is_in_tree_C], path))
     tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][is_new_C]])
     row_N = index_C[child_N]
     order = np.argsort(row_N, kind="stable")
@@ -317,12 +319,12 @@ def _children(trees: Sequence[Tree], tree_C: Ints, node_C: Ints, token_C: Ints) 
     child_C = np.full(len(tree_C), -1, np.int64)
     for number in np.unique(tree_C):
         if trees[number].size > 1:
-            mine = tree_C == number
-            child_C[mine] = trees[number].children(node_C[mine], token_C[mine])
+            is_in_tree_C = tree_C == number
+            child_C[is_in_tree_C] = trees[number].children(node_C[is_in_tree_C], token_C[is_in_tree_C])
     return child_C
 
 
-def _assign_slots(row_C: Ints, entering: int) -> tuple[Ints, Ints, Ints]:
+def _assign_slots(row_C: Ints, slot_count: int) -> tuple[Ints, Ints, Ints]:
     """Slots for the children of real rows and for rows that enter; and which slots are to be copied onto which.
 
     The first child of a row stays in the row's slot, so that a row without branches, the usual case, is never copied.
@@ -334,11 +336,11 @@ def _assign_slots(row_C: Ints, entering: int) -> tuple[Ints, Ints, Ints]:
         row_C: the rows that the children extend, ordered.
         entering: rows that come out of trees.
     """
-    rows = len(row_C) + entering
+    rows = len(row_C) + slot_count
     in_place_C = (np.diff(row_C, prepend=-1) != 0) & (row_C < rows)
-    free = np.ones(rows, np.bool_)
-    free[row_C[in_place_C]] = False
-    free_slots = np.flatnonzero(free)
+    is_free = np.ones(rows, np.bool_)
+    is_free[row_C[in_place_C]] = False
+    free_slots = np.flatnonzero(is_free)
     slot_C = np.empty(rows, np.int64)
     slot_C[: len(row_C)][in_place_C] = row_C[in_place_C]
     moved_count = int((~in_place_C).sum())

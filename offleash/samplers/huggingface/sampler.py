@@ -41,7 +41,7 @@ def open_sampler(model: Model) -> "HuggingFace":
         merge=settings["merge"] == "on",
     )
     network, fallback_reason = _open_engine(loaded, settings["engine"])
-    stored = {"dtype": str(loaded.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
+    stored_settings = {"dtype": str(loaded.model.dtype).removeprefix("torch.")}  # the one setting that changes samples
     weights = _fingerprint(model)
     about = About(
         "hf",
@@ -50,7 +50,7 @@ def open_sampler(model: Model) -> "HuggingFace":
         model.adapter,
         weights,
         model.raw,
-        stored,
+        stored_settings,
         loaded.versions,
         model.chat.system,
         model.chat.kwargs or None,
@@ -74,12 +74,12 @@ class HuggingFace:
     concurrency: int = 1
     batch_size: int = 1024
     _trees: dict[str, Tree] = field(default_factory=dict)  # of problems that more samples are expected of
-    _generated: int = 0
+    _generated_tokens: int = 0
 
     @property
     def forwarded(self) -> int:
         """Tokens through the model so far."""
-        return self._generated + (self.network.forwarded if self.network else 0)
+        return self._generated_tokens + (self.network.forwarded if self.network else 0)
 
     def rendered_prompt(self, prompt: str) -> str | None:
         """The prompt in the model's chat template."""
@@ -98,8 +98,8 @@ class HuggingFace:
             else:
                 yield from self._draw_wave(wave, wave_decoding)
         seconds, samples = max(time.monotonic() - started, 1e-3), sum(request.size for request in requests)
-        least, most = min(64, self.batch_size), min(MAX_SAMPLES, 4 * self.batch_size)
-        self.batch_size = int(np.clip(samples * CALL_SECONDS / seconds, least, most))
+        min_samples, max_samples = min(64, self.batch_size), min(MAX_SAMPLES, 4 * self.batch_size)
+        self.batch_size = int(np.clip(samples * CALL_SECONDS / seconds, min_samples, max_samples))
 
     def forget(self, problem: str) -> None:
         """Free the prefixes of a problem."""
@@ -120,16 +120,16 @@ class HuggingFace:
         waves_by_limit: dict[int, Wave] = {}
         for request in requests:
             tokens, error = self.prompt_encoder.encode(request)
-            left = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
-            if not error and left < 1:
+            available_tokens = decoding.max_tokens if self.loaded.context is None else self.loaded.context - len(tokens)
+            if not error and available_tokens < 1:
                 error = f"the prompt has {len(tokens)} tokens, but the model's context is {self.loaded.context}"
             if error:
                 yield SampleChunk(request, error=error), decoding
             else:
-                waves_by_limit.setdefault(min(left, decoding.max_tokens), []).append((request, tokens))
-        for max_tokens, encoded in waves_by_limit.items():
+                waves_by_limit.setdefault(min(available_tokens, decoding.max_tokens), []).append((request, tokens))
+        for max_tokens, encoded_requests in waves_by_limit.items():
             wave: Wave = []
-            for pair in encoded:
+            for pair in encoded_requests:
                 if wave and not self._fits([*wave, pair], max_tokens):
                     yield wave, replace(decoding, max_tokens=max_tokens)
                     wave = []
@@ -149,11 +149,11 @@ class HuggingFace:
     def _draw_wave(self, wave: Wave, decoding: SamplingParams) -> Iterator[SampleChunk]:
         if self.network is None or any(request.images for request, _ in wave):
             for request, tokens in wave:
-                self._generated += len(tokens)
+                self._generated_tokens += len(tokens)
                 samples = generate(
                     self.loaded, request, tokens, decoding, self.limits.rows, self.prompt_encoder.options
                 )
-                self._generated += sum(sample.tokens or 0 for sample in samples)
+                self._generated_tokens += sum(sample.tokens or 0 for sample in samples)
                 yield SampleChunk(request, samples)
             return
         trees, tree_N, node_bytes = self._trees_of(wave)
@@ -162,8 +162,8 @@ class HuggingFace:
         ends = np.array(self.loaded.ends, np.int64)
         walk = Walk(self.network, decoding, ends, trees, tree_N, seeds, self.limits, stops, node_bytes)
         chunks = _ChunkCollector([request for request, _ in wave], seeds, walk.sums_N4)
-        for ended in walk.run():
-            yield from chunks.add(ended, texts_of(self.loaded.tokenizer, ended, decoding.stop))
+        for finished in walk.run():
+            yield from chunks.add(finished, texts_of(self.loaded.tokenizer, finished, decoding.stop))
 
     def _trees_of(self, wave: Wave) -> tuple[list[Tree], NDArray[np.int64], int]:
         """The trees of a wave, kept ones and new ones for prompts that are read now; which tree each sample belongs to;
@@ -172,7 +172,7 @@ class HuggingFace:
         problems = dict.fromkeys(request.problem for request, _ in wave)
         numbers = {problem: number for number, problem in enumerate(problems)}
         new = {request.problem: tokens for request, tokens in wave if request.problem not in self._trees}
-        for problem, (layers, logits) in zip(new, self.network.read(list(new.values())), strict=True):
+        for problem, (layers, logits) in zip(new, self.network.prefill(list(new.values())), strict=True):
             self._trees[problem] = Tree(new[problem], layers, logits[None].float())
         for request, _ in wave:
             self._trees[request.problem].keep = request.more_expected and self.limits.merge
@@ -208,11 +208,17 @@ class _ChunkCollector:
         self._open = np.array(sizes)  # samples that have not ended
         self._samples: list[list[Sample]] = [[] for _ in sizes]
 
-    def add(self, ended: FinishedSamples, texts: list[str]) -> Iterator[SampleChunk]:
+    def add(self, finished: FinishedSamples, texts: list[str]) -> Iterator[SampleChunk]:
         """Take samples that ended, with the texts of their sequences; the chunks that they complete."""
-        tokens, finish, request_N = ended.token_ET.shape[1], ended.finish, self._request_N[ended.sample_N]
-        index_N = self._first_index[request_N] + ended.sample_N - self._first[request_N]
-        columns = (request_N, index_N, ended.sequence_N, self.seed_N[ended.sample_N], self.sums_N4[ended.sample_N])
+        tokens, finish, request_N = finished.token_ET.shape[1], finished.finish, self._request_N[finished.sample_N]
+        index_N = self._first_index[request_N] + finished.sample_N - self._first[request_N]
+        columns = (
+            request_N,
+            index_N,
+            finished.sequence_N,
+            self.seed_N[finished.sample_N],
+            self.sums_N4[finished.sample_N],
+        )
         for request_row, index, sequence, seed, sums in zip(*(column.tolist() for column in columns), strict=True):
             self._samples[request_row].append(Sample(index, texts[sequence], tokens, finish, seed, *sums))
         counts = np.bincount(request_N, minlength=len(self._open))
@@ -226,7 +232,7 @@ class _ChunkCollector:
 def _open_engine(loaded: LoadedModel, engine: str) -> tuple[Network | None, str]:
     """The shared-prefix engine where it gives the model's own logits, else None and why not."""
     if engine == "generate" or loaded.processor is not None:
-        return None, "as requested" if engine == "generate" else "the model sees images"
+        return None, "as requested" if engine == "generate" else "the model takes images"
     try:
         return open_network(loaded.model), ""
     except UnsupportedError as error:
@@ -243,8 +249,8 @@ def _load(model: Model, settings: Mapping[str, str]) -> LoadedModel:
             raise
         if not isinstance(error.__context__, OSError):  # not the hub's error: the name looked like a path
             raise
-        near = similar_folder(path)
-        hint = f" Did you mean hf:{near}?" if near else ""
+        similar = similar_folder(path)
+        hint = f" Did you mean hf:{similar}?" if similar else ""
         raise OffleashError(f"There is no folder {model.name} here.{hint} As a name on the hub: {error}") from None
 
 

@@ -102,8 +102,8 @@ def score_targets(
     by_prompt: dict[int, list[TargetText]] = {}
     for target in targets:
         by_prompt.setdefault(target.prompt, []).append(target)
-    layers, logits = network.read([prompts[next(iter(by_prompt))][:1]])[0]  # one token, to see the shapes
-    shape = _Shape(Slots.like(layers, 0, 0).bytes_per_token, len(logits), _heads(network), len(layers))
+    layers, logits = network.prefill([prompts[next(iter(by_prompt))][:1]])[0]  # one token, to see the shapes
+    shape = _Shape(Slots.allocate_like(layers, 0, 0).bytes_per_token, len(logits), _heads(network), len(layers))
     # a wave: prompts whose keys and values fit in memory together
     for wave in _waves(prompts, list(by_prompt), limits, shape):
         texts = [target for prompt in wave for target in by_prompt[prompt]]
@@ -119,8 +119,12 @@ def score_targets(
             part = slice(start, start + max(1, limits.cells // shape.vocabulary))
             rows = torch.from_numpy(row_N[part]).to(network.device)
             sums.add(logits_GV[rows], first_N[part], trace_N[part], start_N[part])
-        continued = [(target, row) for target, row in zip(texts, row_N.tolist(), strict=True) if target.length > 1]
-        for batch, piece in _batches(continued, [len(prompts[prompt]) for prompt in wave], limits, context, shape):
+        continued_targets = [
+            (target, row) for target, row in zip(texts, row_N.tolist(), strict=True) if target.length > 1
+        ]
+        for batch, piece in _batches(
+            continued_targets, [len(prompts[prompt]) for prompt in wave], limits, context, shape
+        ):
             _score_batch(network, stacked, length_G, batch, piece, sums)
 
 
@@ -133,19 +137,27 @@ class _Shape:
     heads: int
     layers: int
 
-    def positions(self, cells: int, seen: int) -> int:
-        """New tokens in a pass, bounded by their logits and by one layer's attention scores over `seen` tokens."""
-        return max(1, min(cells // self.vocabulary, MEMORY_QUARTERS * cells // (self.heads * seen)))
+    def positions(self, cells: int, cached_tokens: int) -> int:
+        """New tokens per pass, bounded by their logits and by one layer's attention over `cached_tokens` tokens."""
+        return max(1, min(cells // self.vocabulary, MEMORY_QUARTERS * cells // (self.heads * cached_tokens)))
 
-    def rows(self, memory: int, own: int, seen: int) -> int:
+    def rows(self, memory: int, own_tokens: int, cached_tokens: int) -> int:
         """Rows whose keys and values fit, with the copies that one layer at a time makes of all it sees."""
-        return max(1, memory // MEMORY_QUARTERS * 2 // (self.bytes_per_token * (own + 3 * seen // self.layers + 1)))
+        return max(
+            1,
+            memory
+            // MEMORY_QUARTERS
+            * 2
+            // (self.bytes_per_token * (own_tokens + 3 * cached_tokens // self.layers + 1)),
+        )
 
 
-def _waves(prompts: Sequence[list[int]], wanted: list[int], limits: WalkLimits, shape: _Shape) -> Iterator[list[int]]:
+def _waves(
+    prompts: Sequence[list[int]], prompt_rows: list[int], limits: WalkLimits, shape: _Shape
+) -> Iterator[list[int]]:
     """Prompts that are held together, of similar length since they are padded to the longest."""
     wave: list[int] = []
-    for prompt in sorted(wanted, key=lambda number: len(prompts[number])):
+    for prompt in sorted(prompt_rows, key=lambda number: len(prompts[number])):
         size = (len(wave) + 1) * len(prompts[prompt]) * shape.bytes_per_token
         if wave and (size > limits.memory // MEMORY_QUARTERS or (len(wave) + 1) * shape.vocabulary > limits.cells):
             yield wave
@@ -165,16 +177,16 @@ def _batches(
     """
     ordered = sorted(texts, key=lambda pair: -pair[0].length)
     while ordered:
-        own, prompt = ordered[0][0].length - 1, max(prompt_G)
-        positions = shape.positions(limits.cells, own + prompt)
-        piece = min(own, TOKENS_PER_PASS, positions)
-        max_rows = min(limits.rows, positions // piece, shape.rows(limits.memory, own, own + prompt))
+        longest_text, prompt = ordered[0][0].length - 1, max(prompt_G)
+        positions = shape.positions(limits.cells, longest_text + prompt)
+        piece = min(longest_text, TOKENS_PER_PASS, positions)
+        max_rows = min(limits.rows, positions // piece, shape.rows(limits.memory, longest_text, longest_text + prompt))
         batch: list[tuple[TargetText, int]] = []
         longest = 0
         for target, row in ordered[: max(1, max_rows)]:
             longest = max(longest, prompt_G[row])
             # padding has positions too, and a model with a table of positions has none beyond its context
-            if batch and context is not None and longest + own > context:
+            if batch and context is not None and longest + longest_text > context:
                 break
             batch.append((target, row))
         yield batch, piece
@@ -196,7 +208,7 @@ def _score_batch(
         token_RT[row, : target.length] = target.token_T
     trace_R, start_R = np.array([(target.trace_row, target.start) for target, _ in batch]).T
     prompt_R = torch.tensor([row for _, row in batch], device=network.device)
-    slots = Slots.like(stacked, len(batch), int(length_R[0]))
+    slots = Slots.allocate_like(stacked, len(batch), int(length_R[0]))
     for cached in range(0, int(length_R[0]), piece):
         rows, stop = int((length_R > cached).sum()), min(cached + piece, int(length_R[0]))
         # END_PLACEHOLDER is no token of the model: as the last of its row it is padding here, whose logits are
@@ -206,21 +218,21 @@ def _score_batch(
         logits = network.run(slots, 0, rows, cached, new, prompts, every=True)
         real_RT = np.arange(cached, stop) < length_R[:rows, None]
         row_M, column_M = np.nonzero(real_RT)
-        wanted = logits[torch.from_numpy(real_RT).to(network.device)]
+        target_logits = logits[torch.from_numpy(real_RT).to(network.device)]
         at_M = start_R[row_M] + cached + 1 + column_M  # logits after token t score token t + 1
-        sums.add(wanted, token_RT[:rows, cached + 1 : stop + 1][real_RT], trace_R[row_M], at_M)
+        sums.add(target_logits, token_RT[:rows, cached + 1 : stop + 1][real_RT], trace_R[row_M], at_M)
 
 
 def _prefill(network: Network, prompts: list[list[int]]) -> tuple[list[Layer], Tensor, Tensor]:
     """Keys and values of prompts in one buffer per layer, padded to the longest; their lengths; logits after each."""
-    read = network.read(prompts)
+    prefilled = network.prefill(prompts)
     length_G = torch.tensor([len(prompt) for prompt in prompts], device=network.device)
-    logits_GV = torch.stack([logits for _, logits in read])
-    if len(read) == 1:
-        return read[0][0], length_G, logits_GV
-    stacked = Slots.like(read[0][0], len(prompts), int(length_G.max())).layers
+    logits_GV = torch.stack([logits for _, logits in prefilled])
+    if len(prefilled) == 1:
+        return prefilled[0][0], length_G, logits_GV
+    stacked = Slots.allocate_like(prefilled[0][0], len(prompts), int(length_G.max())).layers
     for index, layer in enumerate(stacked):
-        for row, (layers, _) in enumerate(read):
+        for row, (layers, _) in enumerate(prefilled):
             layer.append(row, row + 1, 0, layers[index].keys, layers[index].values)
     return stacked, length_G, logits_GV
 
@@ -255,7 +267,7 @@ class Scorer:
     sampler: HuggingFace
 
     @classmethod
-    def of(cls, sampler: Sampler) -> "Scorer":
+    def for_sampler(cls, sampler: Sampler) -> "Scorer":
         """The scorer of an `hf:` sampler; callers have refused the others."""
         assert isinstance(sampler, HuggingFace)
         return cls(sampler)
@@ -275,9 +287,9 @@ class Scorer:
 
     def score(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[ScoredSample]:
         """The sums of every trace, in their order; equal traces are read once."""
-        return [score.sums for score in self.read(traces, decoding)]
+        return [score.sums for score in self.score_traces(traces, decoding)]
 
-    def read(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[TextScore]:
+    def score_traces(self, traces: Sequence[Trace], decoding: SamplingParams) -> list[TextScore]:
         """As `score`, with the entropy of every token."""
         distinct = {trace: trace_row for trace_row, trace in enumerate(dict.fromkeys(traces))}
         prompts = {trace.prompt: self._encode_prompt(trace.prompt) for trace in distinct}
@@ -316,7 +328,7 @@ class Scorer:
     def _encode_texts(self, traces: list[Trace]) -> list[Ints]:
         """Tokens of the texts alone, never merged with the prompt's: the boundary is where the model began to write."""
         ending, texts = ([END_PLACEHOLDER] if self.sampler.loaded.ends else []), []
-        for part in _parts(traces):
+        for part in _trace_batches(traces):
             encoded = self.sampler.loaded.tokenizer(
                 [valid_utf8(trace.text) for trace in part],
                 add_special_tokens=False,
@@ -362,20 +374,22 @@ class Scorer:
             token_RT[row, : target.length] = target.token_T[:stop]
         prompt_rows = np.tile(np.array(prompt, np.int64), (len(batch), 1))
         # rows are padded behind their end, where a causal model cannot see it from the tokens that count
-        read = torch.from_numpy(np.maximum(np.concatenate([prompt_rows, token_RT[:, : stop - 1]], 1), 0)).to(
+        token_tensor = torch.from_numpy(np.maximum(np.concatenate([prompt_rows, token_RT[:, : stop - 1]], 1), 0)).to(
             model.device
         )
         keep = {LOGITS_TO_KEEP: stop - start} if LOGITS_TO_KEEP in signature(model.forward).parameters else {}
         with torch.inference_mode():
-            logits = model(input_ids=read, attention_mask=torch.ones_like(read), use_cache=False, **keep).logits
+            logits = model(
+                input_ids=token_tensor, attention_mask=torch.ones_like(token_tensor), use_cache=False, **keep
+            ).logits
         real_RT = np.arange(start, stop) < np.array([target.length for target in batch])[:, None]
         row_M, column_M = np.nonzero(real_RT)
         trace_R, start_R = np.array([(target.trace_row, target.start) for target in batch]).T
-        wanted = logits[:, start - stop :][torch.from_numpy(real_RT).to(model.device)]
-        sums.add(wanted, token_RT[:, start:][real_RT], trace_R[row_M], start_R[row_M] + start + column_M)
+        target_logits = logits[:, start - stop :][torch.from_numpy(real_RT).to(model.device)]
+        sums.add(target_logits, token_RT[:, start:][real_RT], trace_R[row_M], start_R[row_M] + start + column_M)
 
 
-def _parts(traces: list[Trace]) -> Iterator[list[Trace]]:
+def _trace_batches(traces: list[Trace]) -> Iterator[list[Trace]]:
     """Traces that are tokenized together: the tokenizer's result takes many times the memory of a text."""
     part: list[Trace] = []
     letters = 0

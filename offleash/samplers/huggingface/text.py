@@ -29,7 +29,7 @@ class PromptEncoder:
     def render(self, prompt: str) -> RenderedPrompt:
         """The prompt in its chat template, or as it is with `raw`."""
         if self.raw:
-            return RenderedPrompt(prompt, templated=False, thinking=False)
+            return RenderedPrompt(prompt, has_template=False, thinking=False)
         return chat(prompt, self.tokenizer, self.options)
 
     def encode(self, request: Request) -> tuple[list[int], str]:
@@ -40,16 +40,16 @@ class PromptEncoder:
             return [], "the problem has images, which need a chat template: leave out --raw" if self.raw else ""
         rendered = self.render(request.prompt)
         # a template writes its own first token: another would be read twice
-        tokens: list[int] = self.tokenizer.encode(rendered.text, add_special_tokens=not rendered.templated)
+        tokens: list[int] = self.tokenizer.encode(rendered.text, add_special_tokens=not rendered.has_template)
         if not tokens and self.tokenizer.bos_token_id is not None:
             tokens = [int(self.tokenizer.bos_token_id)]
         return tokens, "" if tokens else "the prompt is empty, and the model has no BOS token"
 
 
-def texts_of(tokenizer: "PreTrainedTokenizerBase", ended: FinishedSamples, stop: Sequence[str]) -> list[str]:
+def texts_of(tokenizer: "PreTrainedTokenizerBase", finished: FinishedSamples, stop: Sequence[str]) -> list[str]:
     """The texts of the distinct sequences, cut where a stop text begins."""
-    texts = decode(tokenizer, ended.token_ET[:, : ended.text_length].tolist())
-    return [cut(text, stop) for text in texts] if stop else texts
+    texts = decode(tokenizer, finished.token_ET[:, : finished.text_length].tolist())
+    return [cut_at_stop(text, stop) for text in texts] if stop else texts
 
 
 def decode(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[str]:
@@ -60,9 +60,9 @@ def decode(tokenizer: "PreTrainedTokenizerBase", rows: list[list[int]]) -> list[
     return list(tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-def cut(text: str, stop: Sequence[str]) -> str:
+def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """A text up to the first of the stop texts, which is no part of it."""
-    return text[: min([at for at in map(text.find, stop) if at >= 0], default=len(text))]
+    return text[: min([position for position in map(text.find, stop) if position >= 0], default=len(text))]
 
 
 def stop_finder(

@@ -86,7 +86,7 @@ class WorkerProcess:
         self._write({"number": 0, **command})
         reply = self.receive(0, time.monotonic() + seconds)
         if "missing" in reply:
-            raise OffleashError(f"{self._python} has no working vLLM ({_short(reply['missing'])}). {INSTALL}")
+            raise OffleashError(f"{self._python} has no working vLLM ({_shorten(reply['missing'])}). {INSTALL}")
         self._ready = True
         return str(reply["ready"])
 
@@ -197,18 +197,18 @@ class WorkerProcess:
     def _reason(self, message: str) -> str:
         """vLLM's message, or the error in its log where the message only points there."""
         uninformative = any(phrase in message for phrase in VAGUE_ERRORS)
-        return (self._logged_error() if uninformative else "") or _short(message)
+        return (self._logged_error() if uninformative else "") or _shorten(message)
 
     def _log_end(self) -> str:
         """The last error of the log, or its last lines, as the end of a message."""
-        end = self._logged_error() or " / ".join(_short(line, 200) for line in self._log_lines()[-3:])
+        end = self._logged_error() or " / ".join(_shorten(line, 200) for line in self._log_lines()[-3:])
         return f" Its log ends: {end}" if end else ""
 
     def _logged_error(self) -> str:
         """The last error in the log that names a reason; "" where there is none."""
         matches = (re.search(r"(?:^|[\s.])(\w+(?:Error|Exception): .+)", line) for line in self._log_lines())
         errors = [match[1] for match in matches if match and not any(phrase in match[1] for phrase in VAGUE_ERRORS)]
-        return _short(errors[-1]) if errors else ""
+        return _shorten(errors[-1]) if errors else ""
 
     def _log_lines(self) -> list[str]:
         """The lines in the last 64 KB of the log."""
@@ -244,12 +244,12 @@ def _group_pids(group: int) -> list[int]:
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
-            mine = os.getpgid(int(folder.name)) == group
-            if mine and b"resource_tracker" not in (folder / "cmdline").read_bytes():
+            in_group = os.getpgid(int(folder.name)) == group
+            if in_group and b"resource_tracker" not in (folder / "cmdline").read_bytes():
                 pids.append(int(folder.name))
     return pids
 
 
-def _short(text: str, longest: int = 500) -> str:
+def _shorten(text: str, longest: int = 500) -> str:
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}..."

@@ -93,21 +93,21 @@ class VllmSampler:
             [int(seed) >> 1 for seed in sample_seeds(request.seed, request.first, request.size)] for request in requests
         ]
         commands = [
-            {"prompt": request.prompt, "images": list(request.images), "seeds": own}
-            for request, own in zip(requests, seeds, strict=True)
+            {"prompt": request.prompt, "images": list(request.images), "seeds": request_seeds}
+            for request, request_seeds in zip(requests, seeds, strict=True)
         ]
         call = self.process.send({"do": "sample", "decoding": decoding.document(), "requests": commands})
-        done = False
+        all_received = False
         try:
             yield from self._replies(call, requests, seeds, decoding)
-            done = True
+            all_received = True
         except (GeneratorExit, OffleashError):  # the caller has enough, or the call failed: the engine can be used on
             raise
         except BaseException:  # Ctrl-C: the user waits for the end, not for the samples
             self.close()
             raise
         finally:
-            if done:
+            if all_received:
                 self.process.forget(call)
             else:
                 self.process.abandon(call)
@@ -139,8 +139,8 @@ class VllmSampler:
                 yield SampleChunk(request, tuple(samples[index] for index in range(request.size)))
 
 
-def _path(name: str, *signs: str) -> str:
-    """The path of a folder that holds one of the files `signs`, or a name on the hub as it is."""
+def _path(name: str, *marker_files: str) -> str:
+    """The path of a folder that holds one of the files `marker_files`, or a name on the hub as it is."""
     path = Path(name).expanduser()
     if not path.exists():
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -148,28 +148,28 @@ def _path(name: str, *signs: str) -> str:
                 f"There is no file or folder {name}. Give the folder of a saved model, or a name on the hub."
             )
         return name
-    if path.is_dir() and not any((path / sign).exists() for sign in signs):
+    if path.is_dir() and not any((path / marker).exists() for marker in marker_files):
         hint = " It is an adapter: write vllm:BASE+ADAPTER." if (path / "adapter_config.json").exists() else ""
-        raise OffleashError(f"{name} has no {signs[0]}. Give the folder of a saved model.{hint}")
+        raise OffleashError(f"{name} has no {marker_files[0]}. Give the folder of a saved model.{hint}")
     return str(path)
 
 
 def _python(model: Model) -> str:
     """The interpreter that has vLLM: named in the settings or the environment, else this one."""
-    named = model.settings.get("python") or os.environ.get("OFFLEASH_VLLM_PYTHON") or sys.executable
-    return str(Path(named).expanduser().absolute()) if os.sep in named else named
+    python = model.settings.get("python") or os.environ.get("OFFLEASH_VLLM_PYTHON") or sys.executable
+    return str(Path(python).expanduser().absolute()) if os.sep in python else python
 
 
 def _environment(model: Model) -> dict[str, str]:
     """The worker's environment: this one, and what vLLM needs in it."""
-    ours = {
+    own_variables = {
         "PYTHONSAFEPATH": "1",  # the worker's folder has modules of the names vllm and http
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # the worker has a thread, and a fork would copy its locks
         "VLLM_NO_USAGE_STATS": "1",
     }
     space = model.settings.get("cpu_kvcache_space")
-    wanted = {"VLLM_CPU_KVCACHE_SPACE": str(int(_number("cpu_kvcache_space", space)))} if space else {}
-    return {**ours, **os.environ, **wanted}
+    requested_variables = {"VLLM_CPU_KVCACHE_SPACE": str(int(_number("cpu_kvcache_space", space)))} if space else {}
+    return {**own_variables, **os.environ, **requested_variables}
 
 
 def _number(name: str, text: str) -> float:
@@ -184,9 +184,9 @@ def _number(name: str, text: str) -> float:
 
 def _value(text: str) -> object:
     """A setting as vLLM takes it: a number, true, false, none, JSON, else the text itself."""
-    words: dict[str, bool | None] = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
+    constants: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -212,5 +212,5 @@ def _sample(reply: Reply, index: int, seed: int, decoding: SamplingParams) -> Sa
         finish=str(reply["finish"]),
         seed=seed,
         logprob_raw=logprob,
-        logprob_sampled=logprob if decoding.plain else greedy_logprob,
+        logprob_sampled=logprob if decoding.is_plain else greedy_logprob,
     )

@@ -85,8 +85,8 @@ def end() -> None:
     """
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
-            mine = os.getpgid(int(folder.name)) == os.getpid() != int(folder.name)
-            if mine and b"resource_tracker" not in (folder / "cmdline").read_bytes():
+            in_own_group = os.getpgid(int(folder.name)) == os.getpid() != int(folder.name)
+            if in_own_group and b"resource_tracker" not in (folder / "cmdline").read_bytes():
                 os.kill(int(folder.name), signal.SIGKILL)
     if os.getpgrp() == os.getpid() and not Path("/proc/self").exists():
         os.killpg(os.getpid(), signal.SIGKILL)
@@ -155,8 +155,10 @@ class Engine:
         """A prompt as vLLM takes it, in tokens. A chat template writes its own first token: none is added then."""
         if images:
             return self._with_images(prompt, images)
-        plain = self.raw or not self.tokenizer.chat_template
-        return {"prompt_token_ids": self.tokenizer.encode(self.rendered_prompt(prompt), add_special_tokens=plain)}
+        use_raw_prompt = self.raw or not self.tokenizer.chat_template
+        return {
+            "prompt_token_ids": self.tokenizer.encode(self.rendered_prompt(prompt), add_special_tokens=use_raw_prompt)
+        }
 
     def _with_images(self, prompt: str, images: list[str]) -> dict[str, Any]:
         import transformers
@@ -165,9 +167,9 @@ class Engine:
         if self.raw:
             raise ValueError("A prompt with images needs the model's chat template. Draw without --raw.")
         if self.processor is None:
-            name, revision, trusted = self._source
+            name, revision, trust_code = self._source
             kind: Any = transformers.AutoProcessor
-            self.processor = kind.from_pretrained(name, revision=revision, trust_remote_code=trusted)
+            self.processor = kind.from_pretrained(name, revision=revision, trust_remote_code=trust_code)
         parts = [*({"type": "image"} for _ in images), {"type": "text", "text": prompt}]
         messages = [*self._system_message(), {"role": "user", "content": parts}]
         text = self.processor.apply_chat_template(messages, add_generation_prompt=True, **self.chat_kwargs)
@@ -179,8 +181,10 @@ class Engine:
         from vllm.sampling_params import RequestOutputKind, SamplingParams
 
         # flat: without it a token's log-probability takes 350 bytes, and a sample may have 32,768 tokens
-        flat = {"flat_logprobs": True} if "flat_logprobs" in SamplingParams.__struct_fields__ else {}
-        parameters = SamplingParams(**decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat)
+        flat_option = {"flat_logprobs": True} if "flat_logprobs" in SamplingParams.__struct_fields__ else {}
+        parameters = SamplingParams(
+            **decoding, seed=seed, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **flat_option
+        )
         if parameters.temperature != decoding["temperature"]:  # it raises small temperatures
             raise ValueError(
                 f"vLLM needs temperature 0, or {parameters.temperature} or more; found {decoding['temperature']}."
@@ -197,7 +201,7 @@ class Call:
         self.requests: list[dict[str, Any]] = command["requests"]
         self.next = 0  # the first request that is not yet encoded
         self.waiting: list[tuple[int, int, Any]] = []  # (request, sample, inputs) of the last encoded one, reversed
-        self.left: dict[int, int] = {}  # samples to come, by open request
+        self.remaining_samples: dict[int, int] = {}  # samples to come, by open request
         self.running: set[str] = set()  # names of samples in the engine
 
     def step(self) -> bool:
@@ -226,16 +230,19 @@ class Call:
         if self.next == len(self.requests):
             return False
         request, number = self.requests[self.next], self.next
-        size, held = len(request["seeds"]), sum(len(self.requests[unfinished]["seeds"]) for unfinished in self.left)
-        if held and held + size > max(MAX_OPEN_SAMPLES, 4 * self.engine.max_running):
+        size, open_samples = (
+            len(request["seeds"]),
+            sum(len(self.requests[open_request]["seeds"]) for open_request in self.remaining_samples),
+        )
+        if open_samples and open_samples + size > max(MAX_OPEN_SAMPLES, 4 * self.engine.max_running):
             return False
         self.next += 1
         try:
             inputs = self.engine.inputs(request["prompt"], request["images"])
         except Exception as error:  # a template or an image that fails concerns its own request alone
-            self.pipe.reply(self.number, request=number, error=short(error))
+            self.pipe.reply(self.number, request=number, error=shorten(error))
             return True
-        self.left[number] = size
+        self.remaining_samples[number] = size
         self.waiting = [(number, sample, inputs) for sample in reversed(range(size))]
         return True
 
@@ -248,7 +255,7 @@ class Call:
         except Exception as error:  # of many classes, by version: a prompt that is too long, or empty
             if type(error).__name__ == "EngineDeadError":
                 raise
-            self._fail(request, short(error))
+            self._fail(request, shorten(error))
         else:
             self.running.add(name)
 
@@ -256,26 +263,28 @@ class Call:
         """Reply with a sample that ended; a finish reason other than an end or the limit fails its request."""
         self.running.discard(output.request_id)
         request, sample = (int(part) for part in output.request_id.split("-")[1:])
-        done = output.outputs[0]
-        if request not in self.left:
+        completion = output.outputs[0]
+        if request not in self.remaining_samples:
             return  # the request has already failed, by another of its samples
-        if done.finish_reason not in ("stop", "length"):
-            self._fail(request, f"vLLM ended a sample with {done.finish_reason!r}")
+        if completion.finish_reason not in ("stop", "length"):
+            self._fail(request, f"vLLM ended a sample with {completion.finish_reason!r}")
             return
-        sums = {"tokens": len(done.token_ids), "logprob": done.cumulative_logprob}
-        self.pipe.reply(self.number, request=request, sample=sample, text=done.text, finish=done.finish_reason, **sums)
-        self.left[request] -= 1
-        if not self.left[request]:
-            del self.left[request]
+        sums = {"tokens": len(completion.token_ids), "logprob": completion.cumulative_logprob}
+        self.pipe.reply(
+            self.number, request=request, sample=sample, text=completion.text, finish=completion.finish_reason, **sums
+        )
+        self.remaining_samples[request] -= 1
+        if not self.remaining_samples[request]:
+            del self.remaining_samples[request]
 
     def _fail(self, request: int, error: str) -> None:
         """Reply with the error of a request, and stop its other samples."""
         self.pipe.reply(self.number, request=request, error=error)
-        self.left.pop(request, None)
+        self.remaining_samples.pop(request, None)
         self.waiting = [entry for entry in self.waiting if entry[0] != request]
-        mine = [name for name in self.running if name.split("-")[1] == str(request)]
-        self.engine.llm.llm_engine.abort_request(mine)
-        self.running.difference_update(mine)
+        names_of_request = [name for name in self.running if name.split("-")[1] == str(request)]
+        self.engine.llm.llm_engine.abort_request(names_of_request)
+        self.running.difference_update(names_of_request)
 
 
 def serve(engine: Engine, pipe: Pipe) -> None:
@@ -293,14 +302,14 @@ def serve(engine: Engine, pipe: Pipe) -> None:
             try:
                 pipe.reply(command["number"], text=engine.rendered_prompt(command["prompt"]))
             except Exception as error:  # a chat template is a program, and may fail in any way
-                reason = f"the chat template of the model failed ({type(error).__name__}: {short(error)})"
+                reason = f"the chat template of the model failed ({type(error).__name__}: {shorten(error)})"
                 pipe.reply(command["number"], refused=f"{reason}. Correct it, or draw with --raw.")
         elif command.get("do") == "sample":
             try:
                 engine.parameters(command["decoding"], 0)
                 call = Call(engine, pipe, command)
             except Exception as error:  # of many classes, by version: a decoding that vLLM does not accept
-                pipe.reply(command["number"], refused=short(error))
+                pipe.reply(command["number"], refused=shorten(error))
         elif command.get("do") == "abandon":
             if call is not None and call.number == command["call"]:
                 call.abandon()
@@ -311,7 +320,7 @@ def serve(engine: Engine, pipe: Pipe) -> None:
             call = None
 
 
-def short(error: BaseException) -> str:
+def shorten(error: BaseException) -> str:
     """An error's message on one line; the name of its class where it has none."""
     return " ".join(str(error).split())[:1000] or type(error).__name__
 
@@ -346,7 +355,7 @@ def main() -> None:
     try:
         engine = Engine(command or {})
     except Exception as error:  # whatever vLLM raises on a model or an option is for the user to read
-        pipe.reply(0, **{"refused" if "vllm" in sys.modules else "missing": short(error)})
+        pipe.reply(0, **{"refused" if "vllm" in sys.modules else "missing": shorten(error)})
         return
     pipe.ready = True
     pipe.reply(0, ready=engine.version)

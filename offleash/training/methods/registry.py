@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 
 from offleash.errors import OffleashError, unknown
-from offleash.plugins import find_own, plugin_names
+from offleash.plugins import find_plugin, plugin_names
 from offleash.training.method import Method
 from offleash.training.methods.baselines import reinforce_pp, remax, rloo
 from offleash.training.methods.diversity import diversity, outcome_novelty
@@ -48,7 +48,7 @@ def method_function(name: str) -> Callable[..., Method]:
     """The function that makes a method: one of ours, of an installed package, or the user's own FILE.py:NAME."""
     if name in METHODS:
         return METHODS[name]
-    own = find_own(ENTRY_POINTS, name, "training method")
+    own = find_plugin(ENTRY_POINTS, name, "training method")
     if own is None:
         raise unknown("method", name, [*METHODS, *plugin_names(ENTRY_POINTS)])
     if not callable(own):

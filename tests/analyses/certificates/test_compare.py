@@ -10,7 +10,7 @@ from offleash.analyses.certificates.compare import (
     compare_certificates,
 )
 from offleash.errors import OffleashError
-from offleash.loading.arguments import named_certificates
+from offleash.loading.arguments import inputs_are_certificates
 from offleash.stats.support_classes import Certified
 from tests.analyses.certificates.certified_world import Written, certificate
 from tests.comparing.world import write_log
@@ -153,14 +153,14 @@ def test_several_certificates_are_each_compared_with_the_first(tmp_path: Path, p
 
 def test_certificates_are_not_mixed_with_runs_nor_counted_by_other_rules(tmp_path: Path, pair: list[str]) -> None:
     log = str(write_log(tmp_path / "log.jsonl", [[True, False]]))
-    assert named_certificates(pair, "certified")
-    assert not named_certificates([log, log], "seen")
+    assert inputs_are_certificates(pair, "certified")
+    assert not inputs_are_certificates([log, log], "seen")
     with pytest.raises(OffleashError, match=r"is a certificate and .* is not"):
-        named_certificates([pair[0], log])
+        inputs_are_certificates([pair[0], log])
     with pytest.raises(OffleashError, match="--rule seen counts samples"):
-        named_certificates(pair, "seen")
+        inputs_are_certificates(pair, "seen")
     with pytest.raises(OffleashError, match="--question mass needs certificates"):
-        named_certificates([log, log], None, "mass")
+        inputs_are_certificates([log, log], None, "mass")
 
 
 def test_a_shard_that_is_gone_is_noticed(pair: list[str]) -> None:

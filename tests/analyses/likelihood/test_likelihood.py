@@ -114,7 +114,7 @@ def test_a_run_that_does_not_say_who_drew_it_asks_for_the_model(tmp_path: Path, 
     with pytest.raises(OffleashError, match="--model-after hf:PATH"):
         run_model_of("after", "run", imported, ModelOverride())
     law = run_model_of("after", "run", imported, ModelOverride("hf:./rl"))
-    assert (str(law.model), law.known, law.decoding.plain) == ("hf:./rl", False, True)
+    assert (str(law.model), law.known, law.decoding.is_plain) == ("hf:./rl", False, True)
     with pytest.raises(OffleashError, match="only hf: provides"):
         run_model_of("before", "run", imported, ModelOverride("endpoint:http://localhost#m"))
     logs = lines(tmp_path / "log.jsonl", {"problem": "p", "verdict": "correct"})
@@ -246,7 +246,7 @@ def test_the_sums_of_an_external_trace_are_those_of_the_scorer(
     found = likelihood(*runs, LikelihoodRequest(first=8, traces=file), question(at=2, replicates=200))
     (group,) = (one for one in found.groups if not one.own)
     for side, sampler in tiny.samplers.items():
-        (sums,) = Scorer.of(sampler).score([Trace("a a a", "a b a")], SamplingParams())
+        (sums,) = Scorer.for_sampler(sampler).score([Trace("a a a", "a b a")], SamplingParams())
         assert group.perplexity[side].value == pytest.approx(sums.perplexity, rel=1e-4)
     assert group.log_ratio.value == pytest.approx(
         np.log(group.perplexity["before"].value / group.perplexity["after"].value), rel=1e-4

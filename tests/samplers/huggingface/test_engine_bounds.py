@@ -71,7 +71,9 @@ def test_one_long_sample_does_not_make_later_batches_small(folder: Path) -> None
     sampler = opened(folder, memory="0.001")
     drawn(sampler, [asked("long", "a", 0, 2)], SamplingParams(max_tokens=60))
     assert sampler.network is not None
-    sampler.network.slots = sampler.network.slots and sampler.network.slots.like(sampler.network.slots.layers, 4, 4000)
+    sampler.network.slots = sampler.network.slots and sampler.network.slots.allocate_like(
+        sampler.network.slots.layers, 4, 4000
+    )
     before = sampler.forwarded
     drawn(sampler, [asked("short", "a", 0, 200)], SamplingParams(max_tokens=6))
     fresh = opened(folder, memory="0.001")
@@ -118,7 +120,7 @@ def test_a_certificate_says_the_same_of_such_a_stop(folder: Path) -> None:
 
     sampler = opened(folder)
     assert sampler.network is not None
-    ((layers, logits),) = sampler.network.read([[0]])
+    ((layers, logits),) = sampler.network.prefill([[0]])
     stops = stop_finder(sampler.loaded.tokenizer, ("c d",))
     tree = Tree([0], layers, logits[None].float())
     ends = torch.tensor(sampler.loaded.ends).numpy()
@@ -148,7 +150,7 @@ def test_a_stop_text_of_many_bytes_is_found_where_every_token_is_one_byte() -> N
 def test_many_small_problems_that_keep_their_trees_cost_little_more_than_those_that_do_not(folder: Path) -> None:
     sampler = open_sampler(model_of(f"hf:{folder}"))
     calls = 0
-    bytes_of = Tree.bytes_of
+    bytes_of = Tree.bytes_for_tokens
 
     def counted(self: Tree, nodes: int, bytes_per_token: int) -> int:
         nonlocal calls

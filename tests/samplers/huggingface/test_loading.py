@@ -45,7 +45,7 @@ def test_a_models_name_says_who_runs_it_and_which_revision_and_adapter(folder: P
         ("org/name", "Write hf:org/name or vllm:org/name"),
         ("hg:org/name", "Did you mean 'hf:'?"),
         ("http://localhost:8000", "Write endpoint:http://localhost:8000"),
-        ("hf:", "names no model"),
+        ("hf:", "does not name a model"),
         ("hf:org/name+", "ends in '+'"),
     ],
 )
@@ -100,7 +100,7 @@ def test_an_adapter_is_merged_into_the_model(folder: Path, tmp_path: Path) -> No
     expected = next_logits(adapted.eval(), [0, 1])
     sampler = open_sampler(model_of(f"hf:{folder}+{tmp_path}"))
     assert sampler.network is not None
-    ((_, actual),) = sampler.network.read([[0, 1]])
+    ((_, actual),) = sampler.network.prefill([[0, 1]])
     assert torch.allclose(actual, expected, atol=1e-4)
     assert not torch.allclose(
         actual, next_logits(AutoModelForCausalLM.from_pretrained(folder).eval(), [0, 1]), atol=1e-2

@@ -149,7 +149,7 @@ def test_a_text_longer_than_the_context_is_read_in_windows_after_half_a_context(
     scorer = scorer_of(model, engine=engine)
     random = Random(7)
     text = " ".join(random.choices("abcd", k=150))
-    fits, long = scorer.read([Trace("a", "b " * 64), Trace("a b c", text, ended=True)], CUT)
+    fits, long = scorer.score_traces([Trace("a", "b " * 64), Trace("a b c", text, ended=True)], CUT)
     assert (fits.sums.windows, fits.sums.tokens, len(fits.entropy_T)) == (1, 64, 64)
     words, expected = text.split(), np.zeros(4)
     # the prompt and 61 tokens fill the context and foretell a 62nd; then 32 tokens stand before each further 33
@@ -172,7 +172,7 @@ def test_a_prompt_longer_than_the_context_has_no_sums_and_says_why(model: Path) 
 
 def test_every_token_has_the_entropy_of_a_plain_forward_pass(model: Path) -> None:
     scorer = scorer_of(model)
-    for trace, item in zip(TRACES, scorer.read(TRACES, CUT), strict=True):
+    for trace, item in zip(TRACES, scorer.score_traces(TRACES, CUT), strict=True):
         steps = [plainly(scorer, Trace(trace.prompt, text), CUT)[1][1] for text in _beginnings(trace.text)]
         actual = item.entropy_T[: len(steps)]
         np.testing.assert_allclose(np.cumsum(actual), steps, rtol=0, atol=CLOSE)

@@ -24,7 +24,7 @@ SPELLED_END, THINK = "<|im_end|>", "<think>"
 
 
 def scorer_of(folder: Path, raw: bool = False, **settings: str) -> Scorer:
-    return Scorer.of(open_huggingface(model_of(f"hf:{folder}", settings, raw)))
+    return Scorer.for_sampler(open_huggingface(model_of(f"hf:{folder}", settings, raw)))
 
 
 def bounded(scorer: Scorer, **limits: int) -> Scorer:

@@ -73,9 +73,9 @@ def results_of(judgement: Judgement) -> list[StrategyOrError] | None:
 def _load(module: str, function: str) -> Read:
     """The function of a fingerprint; loaded once per worker, whatever it costs to import."""
     if function:
-        from offleash.plugins import called
+        from offleash.plugins import call_strategy
 
-        return lambda problem, text: called(function, problem.plain(), text)
+        return lambda problem, text: call_strategy(function, problem.plain(), text)
     read: Read = import_module(module).strategy
     return read
 
