@@ -191,7 +191,7 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
     if finding is Finding.NO_CHANGE and not facts.losses:
         sentences.append("No loss is significant, nor any gain beyond sharpening.")
     cross = facts.crossing
-    if cross.resolved and cross.k is not None:
+    if cross.is_resolved and cross.k is not None:
         sentences.append(f"Beyond {counted(ceil(cross.k), 'sample')} {base} has the higher pass@k.")
     elif finding in (Finding.SHARPENED, Finding.NO_CHANGE) and facts.losses:
         sentences.append(f"Whether {rl} reaches fewer problems overall is unresolved.")

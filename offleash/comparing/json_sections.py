@@ -260,12 +260,12 @@ def _sensitivity(comparison: Comparison) -> Json:
 def _crossing(comparison: Comparison) -> Json:
     """The k beyond which the run before is ahead. A point without a resolved interval keeps both, with a reason."""
     crossing = comparison.crossing
-    unresolved = None if crossing.resolved else "not resolved: the interval extends beyond 1..n"
+    unresolved = None if crossing.is_resolved else "not resolved: the interval extends beyond 1..n"
     return {
         "k": crossing.k,
         "interval": _ends_in_range(crossing.low, crossing.high),
         "ends": crossing.ends(),
-        "resolved": crossing.resolved,
+        "resolved": crossing.is_resolved,
         "text": crossing.text(),
         "sign_changes": crossing.sign_changes,
         "reason": crossing.reason if crossing.k is None else unresolved,

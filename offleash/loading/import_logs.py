@@ -18,7 +18,7 @@ from offleash.loading.arguments import Argument, disambiguate_names, parse_argum
 from offleash.loading.load import LoadOptions, RunInput, input_names, merged_facts, read_log_files
 from offleash.loading.merge import merge_parts, without_first_rows
 from offleash.logs.format import Options
-from offleash.logs.registry import open_log, recognised
+from offleash.logs.registry import open_log, recognise_format
 from offleash.progress import Progress, silent
 from offleash.render.json import SCHEMA, encode
 
@@ -214,7 +214,7 @@ def _format_names(argument: Argument, options: LoadOptions) -> Iterator[str]:
     """The formats of the files of an argument; of a folder, those of its logs. What is no log is refused by reading."""
     for path in argument.paths:
         try:
-            kind = recognised(read_head(path), options.options)
+            kind = recognise_format(read_head(path), options.options)
         except OffleashError:
             if not argument.folder:
                 raise

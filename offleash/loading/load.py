@@ -27,7 +27,7 @@ from offleash.files.detect import LfsPointerError, read_head
 from offleash.loading.arguments import Argument, disambiguate_names, distinct_names, parse_argument, printable_name
 from offleash.loading.merge import FilePart, MergedRuns, file_part, merge_parts, without_first_rows
 from offleash.logs.format import Log, Options, Skip
-from offleash.logs.registry import FORMATS, format_named, open_log, recognised
+from offleash.logs.registry import FORMATS, format_named, open_log, recognise_format
 from offleash.options import Reading
 from offleash.progress import Progress, silent
 
@@ -183,7 +183,7 @@ def _load_frame(frame: pl.DataFrame, name: str, options: LoadOptions, progress: 
         if not frame.height:
             raise OffleashError(f"The frame {name!r} has no rows. Give a row per problem, or per sample.")
         frame.write_parquet(path)
-        if options.format is None and recognised(read_head(path), options.options) is None:
+        if options.format is None and recognise_format(read_head(path), options.options) is None:
             raise _unknown_frame_error(frame, name)
         try:
             return _load(Argument(name, (path,), has_explicit_name=True), options, progress)
@@ -402,7 +402,7 @@ def _skipped_files(argument: Argument, options: LoadOptions) -> dict[Path, Offle
     skipped: dict[Path, OffleashError | None] = {}
     for path in argument.paths if argument.folder else ():
         try:
-            if recognised(read_head(path), options.options) is None:
+            if recognise_format(read_head(path), options.options) is None:
                 skipped[path] = None
         except OffleashError as error:
             skipped[path] = error

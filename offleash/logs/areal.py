@@ -44,7 +44,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         problem=row.problem("task_id", question=question),
         question=question,
         gold=row.text(*GOLD),
-        text=_written(row),
+        text=_completion_text(row),
         verdict=verdict,
         score=score,
         tokens=total - prompt if total is not None and prompt is not None and total >= prompt else None,
@@ -52,7 +52,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     )
 
 
-def _written(row: Row) -> str | None:
+def _completion_text(row: Row) -> str | None:
     """What the model wrote: the completion without what tools returned."""
     segments = row.values.get("segments")
     parts = [fields_of(segment) for segment in segments] if isinstance(segments, list) else []

@@ -35,7 +35,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_maps("bigcodebench", options, ())
     if options.split_by is not None:
         raise OffleashError(
-            f"{path} is one run of BigCodeBench: it has no column {options.split_by!r} to split by. "
+            f"{path} holds a single BigCodeBench run and has no column {options.split_by!r} to split by. "
             "Leave out --split-by."
         )
     log = Log("bigcodebench", "BigCodeBench tests", iter(()))

@@ -49,27 +49,27 @@ NUMBER_OR_SAMPLES = ("samples", "rollouts", "attempts", "trials")  # a number of
 
 def sample_columns(head: Head, options: Options) -> dict[str, str]:
     """Role -> column or dotted path, for a table of samples, by names and by the values of the first row."""
-    chosen = _with_objects(_chosen(SAMPLE_COLUMNS, head, options, SAMPLE_ROLES), head, options)
-    first = {ours: value_at(head.first, theirs) for ours, theirs in chosen.items()}
+    chosen = _with_objects(_choose_columns(SAMPLE_COLUMNS, head, options, SAMPLE_ROLES), head, options)
+    first = {role: value_at(head.first, column) for role, column in chosen.items()}
     if "question" in chosen and not {"problem"} & {*chosen, *options.columns} and _is_id(first["question"]):
         chosen["problem"] = chosen.pop("question")
     if not {"problem", "question"} & {*chosen, *options.columns}:
         _take_last_id(chosen, head, options)
-    free = "answer" in head.columns and "answer" not in {*chosen.values(), *options.taken}
-    if free and "gold" not in chosen and "gold" not in options.columns:
+    answer_is_free = "answer" in head.columns and "answer" not in {*chosen.values(), *options.taken}
+    if answer_is_free and "gold" not in chosen and "gold" not in options.columns:
         chosen["gold"] = "answer"  # as most data sets call it
-    elif free and "answer" not in chosen and "answer" not in options.columns:
+    elif answer_is_free and "answer" not in chosen and "answer" not in options.columns:
         chosen["answer"] = "answer"
-    listed = any(isinstance(first.get(name), list) for name in ("text", "verdict"))
+    has_lists = any(isinstance(first.get(name), list) for name in ("text", "verdict"))
     for name in NUMBER_ROLES:
-        if name in chosen and name not in options.columns and not _whole(first.get(name), listed):
+        if name in chosen and name not in options.columns and not _is_whole_number(first.get(name), has_lists):
             del chosen[name]
     return chosen
 
 
 def count_columns(head: Head, options: Options) -> dict[str, str]:
     """Role -> column or dotted path, for a table of counts."""
-    chosen = _chosen(COUNT_COLUMNS, head, options, COUNT_ROLES)
+    chosen = _choose_columns(COUNT_COLUMNS, head, options, COUNT_ROLES)
     if not {"problem", "question"} & {*chosen, *options.columns}:
         _take_last_id(chosen, head, options)
     # a text stands for a problem; an id that the user has left unread under one name is not read under another
@@ -85,44 +85,48 @@ def has_counts(chosen: Mapping[str, str]) -> bool:
 
 def ids_of(chosen: Mapping[str, str], options: Options) -> Ids:
     """What the ids in the chosen column name. An id that the user named is that of a problem."""
-    guessed = chosen.get("problem") if "problem" not in options.columns else None
-    return Ids.UNKNOWN if guessed is not None and normal_name(guessed) in AMBIGUOUS_ID_NAMES else Ids.PROBLEM
+    guessed_column = chosen.get("problem") if "problem" not in options.columns else None
+    return (
+        Ids.UNKNOWN if guessed_column is not None and normal_name(guessed_column) in AMBIGUOUS_ID_NAMES else Ids.PROBLEM
+    )
 
 
 def mapping_note(head: Head, chosen: Mapping[str, str]) -> Note:
     """What was read from where, with a hint where an unused column looks like the name of a run."""
     used = {column for path in chosen.values() for column in (path, path.partition(".")[0])}
     unused = [name for name in head.columns if name not in used]
-    several = next((f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUN_COLUMNS), "")
-    return columns_note(head.path, chosen, unused, several)
+    split_hint = next(
+        (f" --split-by {name} keeps several apart." for name in unused if name.lower() in RUN_COLUMNS), ""
+    )
+    return columns_note(head.path, chosen, unused, split_hint)
 
 
 def require_path(column: str, head: Head, option: str) -> str:
     """A column or dotted path that the user named; refused with what there is where no row has it."""
     if column in head.columns or any(_has_path(values, column) for values in _examples(head)):
         return column
-    names, inner = column.split("."), 0
-    while inner < len(names) - 1 and any(_has_path(row, ".".join(names[: inner + 1])) for row in _examples(head)):
-        inner += 1
-    if not inner:
+    names, depth = column.split("."), 0
+    while depth < len(names) - 1 and any(_has_path(row, ".".join(names[: depth + 1])) for row in _examples(head)):
+        depth += 1
+    if not depth:
         return require_column(column, _paths(head), head.path, option)
-    outer = ".".join(names[:inner])
-    example = _example(head, outer)
+    outer_path = ".".join(names[:depth])
+    example = _example(head, outer_path)
     fields = fields_inside(example)
-    near = get_close_matches(".".join(names[inner:]), fields, n=1, cutoff=0.5)
-    hint = f" Did you mean {f'{outer}.{near[0]}'!r}?" if near else ""
-    there = f"has the fields {', '.join(fields[:40])}" if fields else f"holds {_kind(example)} and no fields"
-    raise OffleashError(f"{head.path} has no column {column!r} ({option}). {outer!r} {there}.{hint}")
+    close_matches = get_close_matches(".".join(names[depth:]), fields, n=1, cutoff=0.5)
+    hint = f" Did you mean {f'{outer_path}.{close_matches[0]}'!r}?" if close_matches else ""
+    fields_text = f"has the fields {', '.join(fields[:40])}" if fields else f"holds {_kind(example)} and no fields"
+    raise OffleashError(f"{head.path} has no column {column!r} ({option}). {outer_path!r} {fields_text}.{hint}")
 
 
-def _chosen(names: Names, head: Head, options: Options, roles: tuple[str, ...]) -> dict[str, str]:
+def _choose_columns(names: Names, head: Head, options: Options, roles: tuple[str, ...]) -> dict[str, str]:
     """Columns by role, in the order of `roles`; what --map names must exist."""
     mapped = {role: column for role, column in options.columns.items() if role in roles}
     for role, column in mapped.items():
         if column:
             require_path(column, head, f"--map {role}={column}")
-    used = [*options.taken, *([options.split_by] if options.split_by else [])]
-    chosen = guess_columns(names, _paths(head), mapped, used, _role_check(head))
+    excluded = [*options.taken, *([options.split_by] if options.split_by else [])]
+    chosen = guess_columns(names, _paths(head), mapped, excluded, _role_check(head))
     return {role: chosen[role] for role in roles if role in chosen}
 
 
@@ -208,9 +212,9 @@ def _samples_column(head: Head, options: Options) -> str | None:
                 column = column.rpartition(".")[0]
             return column if _holds_objects(_example(head, column)) else None
     used = {*options.columns.values(), *options.taken, options.split_by}
-    named = [name for name in head.columns if normal_name(name) in SAMPLE_LISTS and name not in used]
+    candidates = [name for name in head.columns if normal_name(name) in SAMPLE_LISTS and name not in used]
     object_lists = [
-        name for name in named if isinstance(example := _example(head, name), list) and _holds_objects(example)
+        name for name in candidates if isinstance(example := _example(head, name), list) and _holds_objects(example)
     ]
     return object_lists[0] if len(object_lists) == 1 else None
 
@@ -219,8 +223,8 @@ def _guess_inside(column: str, head: Head) -> dict[str, str]:
     example = _example(head, column)
     entries = example if isinstance(example, list) else [example]
     first = next((entry for entry in entries if isinstance(entry, Mapping)), {})
-    inner = Head(head.path, head.container, tuple(first), first)
-    return guess_columns(INSIDE_SAMPLES, fields_inside(example), {}, fits=_role_check(inner))
+    inner_head = Head(head.path, head.container, tuple(first), first)
+    return guess_columns(INSIDE_SAMPLES, fields_inside(example), {}, fits=_role_check(inner_head))
 
 
 def _holds_objects(value: object) -> bool:
@@ -273,8 +277,8 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and bool(value) and not any(letter.isspace() for letter in value.strip())
 
 
-def _whole(value: object, listed: bool) -> bool:
+def _is_whole_number(value: object, allow_list: bool) -> bool:
     """Whether a guessed number is one; a list beside a single text is token ids, not a number of tokens."""
     if isinstance(value, list):
-        return listed and all(number is None or integer_of(number) is not None for number in value)
+        return allow_list and all(number is None or integer_of(number) is not None for number in value)
     return integer_of(value) is not None or text_of(value) in (None, "")

@@ -39,8 +39,10 @@ def recognise(head: Head) -> bool:
     texts = any(name not in NUMBER_OR_SAMPLES or integer_of(head.first.get(name)) is None for name in names)
     # Columns that are called n and c are counts, and a value that is not a number is an error in the file; columns such
     # as total and correct are counts only if they hold whole numbers.
-    plain = (chosen["n"].lower(), chosen["c"].lower()) == ("n", "c")
-    if texts or not (plain or all(integer_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))):
+    has_plain_names = (chosen["n"].lower(), chosen["c"].lower()) == ("n", "c")
+    if texts or not (
+        has_plain_names or all(integer_of(head.first.get(chosen[name])) is not None for name in ("n", "c"))
+    ):
         return False
     # `k` may also be the number of a sample: then the next row is another one of the same problem, or exceeds its k.
     return chosen["n"].lower() != "k" or not _numbers_samples(head, chosen)

@@ -25,7 +25,7 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "solution"}
 KNOWN_COLUMNS = KEYS | {"_identifier", "completion_id", "raw_solution"}  # a table with more is read by its column names
 TESTS = ("base", "plus")
-HINT = "They have not been evaluated: run {tool}.evaluate and read its eval_results.json"
+HINT = "These samples have not been evaluated: run {tool}.evaluate and read its eval_results.json"
 # Our own sets have the base tests of these; by the first part of a task's id.
 PROBLEM_SETS = {"HumanEval": "humaneval", "Mbpp": "mbpp"}
 
@@ -49,7 +49,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         return log
     check_maps("evalplus", options, ())
     if options.split_by is not None:
-        raise OffleashError(f"{path} is one run of EvalPlus: it has no column {options.split_by!r} to split by.")
+        raise OffleashError(f"{path} holds a single EvalPlus run and has no column {options.split_by!r} to split by.")
     rows = list(sample_rows(path))
     plus = any(row.values.get("plus_status") for row in rows)
     tests = options.filter or ("plus" if plus else "base")
@@ -81,7 +81,7 @@ def sample_rows(path: Path) -> Iterator[Row]:
     number = 0
     for task, samples in fields_of(fields_of(document(path)).get("eval")).items():
         if isinstance(samples, dict):
-            samples = _paired(path, task, samples)
+            samples = _paired_results(path, task, samples)
         if not isinstance(samples, list):
             raise OffleashError(
                 f"{path}: {task} holds {type(samples).__name__}, not a list of samples. Evaluate it again."
@@ -91,13 +91,13 @@ def sample_rows(path: Path) -> Iterator[Row]:
             yield Row(path, number, {"task_id": task, **fields_of(sample), "index": index})
 
 
-def _paired(path: Path, task: str, results: Mapping[str, object]) -> list[dict[str, object]]:
+def _paired_results(path: Path, task: str, results: Mapping[str, object]) -> list[dict[str, object]]:
     """The samples of a task as before 0.2.1: the status of each in two lists, of which `plus` may be empty."""
     base, plus = results.get("base"), results.get("plus") or []
     if not isinstance(base, list) or not isinstance(plus, list) or (plus and len(plus) != len(base)):
         counts = ", ".join(
-            f"{name} {len(of) if isinstance(of, list) else shown(of)}"
-            for name, of in zip(TESTS, (base, plus), strict=True)
+            f"{name} {len(results_of_test) if isinstance(results_of_test, list) else shown(results_of_test)}"
+            for name, results_of_test in zip(TESTS, (base, plus), strict=True)
         )
         raise OffleashError(
             f"{path}: the results of {task} are not two lists of the same length: {counts}. Evaluate it again."

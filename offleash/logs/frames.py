@@ -98,21 +98,25 @@ def frame_of(chunk: list[Entry], options: Options, notes: list[Note]) -> pl.Data
 
 def replace_surrogates(columns: dict[str, list[object]], notes: list[Note]) -> None:
     """Replace lone surrogates by U+FFFD, in place, and note how many texts had one. JSON may hold them as escapes."""
-    touched = 0
+    changed_columns = 0
     for values in columns.values():
         for position, value in enumerate(values):
             if isinstance(value, str) and (valid := _valid(value)) != value:
-                values[position], touched = valid, touched + 1
-    notes.append(Note(f"{touched} texts contain half of a surrogate pair, which was replaced by U+FFFD.", touched))
+                values[position], changed_columns = valid, changed_columns + 1
+    notes.append(
+        Note(
+            f"{changed_columns} texts contain half of a surrogate pair, which was replaced by U+FFFD.", changed_columns
+        )
+    )
 
 
-def check_maps(format_name: str, options: Options, honoured: Iterable[str]) -> None:
+def check_maps(format_name: str, options: Options, supported: Iterable[str]) -> None:
     """A --map that a reader would not use is an error, not silence."""
-    unused = sorted(options.columns.keys() - set(honoured))
+    unused = sorted(options.columns.keys() - set(supported))
     if unused and ":" in unused[0]:
         raise OffleashError(
-            f"--map {unused[0]}={options.columns[unused[0]]} is for one of several runs in a file, which compare, "
-            "report, figure and view read. Leave out the run in front."
+            f"--map {unused[0]}={options.columns[unused[0]]} names one of several runs in a file, which only compare, "
+            "report, figure and view support. Leave out the run before the colon."
         )
     if unused:
         raise OffleashError(

@@ -85,7 +85,7 @@ def _row_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str
         for row in chunk:
             if samples.isdisjoint(row.values):
                 _refuse_other(row, samples, head)
-        table = _plain(chunk, options, chosen)
+        table = _plain_entries(chunk, options, chosen)
         if table is not None:
             numbers = pl.Series("row", [row.number for row in chunk], pl.Int64)
             total += len(chunk)
@@ -111,14 +111,14 @@ def _refuse_other(row: Row, samples: set[str], head: Head) -> None:
     )
 
 
-def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.DataFrame | None:
+def _plain_entries(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.DataFrame | None:
     """The rows as a table under our names; nothing when a column holds lists, objects or more than one kind."""
     names = dict(chosen) | ({"split": options.split_by} if options.split_by else {})
     columns: dict[str, list[object]] = {}
-    for ours, theirs in names.items():
-        dotted = "." in theirs
-        columns[ours] = [value_at(row.values, theirs) if dotted else row.values.get(theirs) for row in chunk]
-        kinds = set(map(type, columns[ours])) - {type(None)}
+    for role, column in names.items():
+        dotted = "." in column
+        columns[role] = [value_at(row.values, column) if dotted else row.values.get(column) for row in chunk]
+        kinds = set(map(type, columns[role])) - {type(None)}
         if len(kinds) > 1 or not kinds <= PLAIN_TYPES:
             return None
     try:
@@ -129,18 +129,18 @@ def _plain(chunk: list[Row], options: Options, chosen: Mapping[str, str]) -> pl.
 
 def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Iterator[Entry]:
     """The entries of one row, whatever its values are."""
-    values = {ours: value_at(row.values, theirs) for ours, theirs in chosen.items()}
+    values = {role: value_at(row.values, source_column) for role, source_column in chosen.items()}
     for name, column in chosen.items():
         if "." in column:
-            values[name] = _reached(row, name, column, values[name])
-    question, own = chat_text(values.get("question"), "user"), Row(row.path, row.number, values)
+            values[name] = _sample_indices(row, name, column, values[name])
+    question, role_row = chat_text(values.get("question"), "user"), Row(row.path, row.number, values)
     problem = text_of(values.get("problem"))
     about = Entry(
         problem=problem or row.problem(*filter(None, [chosen.get("problem")]), question=question),
         question=question,
         gold=text_of(values.get("gold")),
         benchmark=text_of(values.get("benchmark")),
-        guess=own.number_field("guess"),
+        guess=role_row.number_field("guess"),
         identity=text_of(values.get("identity")),
         contents=content_hashes(**{name: values[name] for name in HASHED if name in values}),
         row=row.number,
@@ -149,21 +149,21 @@ def _entries(row: Row, judge: VerdictReader, chosen: Mapping[str, str]) -> Itera
     if not samples:
         judge.no_sample(row.number)
     for sample in samples:
-        own = Row(row.path, row.number, sample)
+        role_row = Row(row.path, row.number, sample)
         verdict, score = judge.mark(sample["verdict"], row.number) if "verdict" in sample else (None, None)
         yield about._replace(
             text=_sample_text(sample.get("text"), row.where),
             answer=text_of(sample.get("answer")),
             solution=text_of(sample.get("solution")),
             verdict=verdict,
-            score=own.number_field("score") if "score" in sample else score,
-            tokens=own.integer("tokens"),
+            score=role_row.number_field("score") if "score" in sample else score,
+            tokens=role_row.integer("tokens"),
             finish=text_of(sample.get("finish")),
-            sample=own.integer("sample"),
+            sample=role_row.integer("sample"),
         )
 
 
-def _reached(row: Row, name: str, column: str, value: object) -> object:
+def _sample_indices(row: Row, name: str, column: str, value: object) -> object:
     """What a dotted path gave: a value per object of a list for a sample's fields, one value for a problem's."""
     if not passes_through_list(row.values, column):
         # where other rows have a list of samples, null is a row without any
@@ -188,16 +188,16 @@ def _reached(row: Row, name: str, column: str, value: object) -> object:
 
 def _samples(row: Row, values: Mapping[str, object], judge: VerdictReader) -> list[dict[str, object]]:
     """The fields of each sample of a row: one, or as many as its lists are long."""
-    sampled = {name: values[name] for name in SAMPLE_FIELDS if name in values}
-    lists = {name: value for name, value in sampled.items() if isinstance(value, list) and not is_chat(value)}
+    sample_fields = {name: values[name] for name in SAMPLE_FIELDS if name in values}
+    lists = {name: value for name, value in sample_fields.items() if isinstance(value, list) and not is_chat(value)}
     if not lists:
-        return [sampled]
+        return [sample_fields]
     row.require_same_length(lists)
     count = len(next(iter(lists.values())))
     if count == 1:  # then a value beside the list is that of the sample
-        return [{**sampled, **{name: value[0] for name, value in lists.items()}}]
-    if "verdict" in sampled and "verdict" not in lists:
-        judge.shared += count
+        return [{**sample_fields, **{name: value[0] for name, value in lists.items()}}]
+    if "verdict" in sample_fields and "verdict" not in lists:
+        judge.samples_with_shared_verdict += count
     return [{name: value[position] for name, value in lists.items()} for position in range(count)]
 
 
@@ -210,9 +210,11 @@ def _sample_text(value: object, where: str) -> str | None:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return value[0]
     if isinstance(value, dict) or (isinstance(value, list) and not is_chat(value)):
-        what = f"an object with the fields {', '.join(value)}" if isinstance(value, dict) else f"a list, {shown(value)}"
+        description = (
+            f"an object with the fields {', '.join(value)}" if isinstance(value, dict) else f"a list, {shown(value)}"
+        )
         raise OffleashError(
-            f"{where}: the text of a sample is {what[:200]}. Name the field of the text: --map text=COLUMN.FIELD."
+            f"{where}: the text of a sample is {description[:200]}. Name its field: --map text=COLUMN.FIELD."
         )
     return chat_text(value, "assistant")
 
@@ -235,7 +237,7 @@ def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]
     """Frames of entries from a CSV file; every field is text until its meaning is known."""
     repairs, judge = Repairs(), VerdictReader(head.path, options.threshold)
     for numbers, table in csv_tables(head.path, head.columns, repairs):
-        raw = renamed(table, options, chosen)
+        raw = rename_columns(table, options, chosen)
         # An empty field is null, but an empty text is a sample that says nothing.
         empty = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in raw.columns if name != "text"]
         yield table_entries(raw.with_columns(empty), numbers, head, options, judge)
@@ -245,13 +247,13 @@ def csv_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]
 def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     """Frames of entries from a Parquet file, a slice at a time and only the columns that are used."""
     judge = VerdictReader(head.path, options.threshold)
-    named = [*chosen.values(), *([options.split_by] if options.split_by else [])]
-    needed = {name if name in head.columns else name.partition(".")[0] for name in named}
+    named_columns = [*chosen.values(), *([options.split_by] if options.split_by else [])]
+    needed_columns = {name if name in head.columns else name.partition(".")[0] for name in named_columns}
     total = 0
-    for start, slice_ in slices(head.path, needed, PARQUET_CHUNK):
+    for start, slice_ in slices(head.path, needed_columns, PARQUET_CHUNK):
         rows = pl.Series("row", range(start + 1, start + slice_.height + 1), pl.Int64)
-        listed = [role for role, column in chosen.items() if path_crosses_list(slice_.schema, column)]
-        frame = table_entries(renamed(slice_, options, chosen), rows, head, options, judge, listed)
+        list_roles = [role for role, column in chosen.items() if path_crosses_list(slice_.schema, column)]
+        frame = table_entries(rename_columns(slice_, options, chosen), rows, head, options, judge, list_roles)
         total += frame.height
         yield frame
     log.notes += judge.notes()
@@ -259,10 +261,10 @@ def parquet_frames(log: Log, head: Head, options: Options, chosen: Mapping[str, 
         raise OffleashError(f"{head.path} was read as {log.format}, but has no samples.")
 
 
-def renamed(raw: pl.DataFrame, options: Options, chosen: Mapping[str, str]) -> pl.DataFrame:
+def rename_columns(raw: pl.DataFrame, options: Options, chosen: Mapping[str, str]) -> pl.DataFrame:
     """The columns that are used, under our names."""
     names = dict(chosen) | ({"split": options.split_by} if options.split_by else {})
-    return raw.select([column_expr(raw.schema, theirs).alias(ours) for ours, theirs in names.items()])
+    return raw.select([column_expr(raw.schema, column).alias(role) for role, column in names.items()])
 
 
 def table_entries(
@@ -274,7 +276,7 @@ def table_entries(
     listed: Collection[str] = (),
 ) -> pl.DataFrame:
     """Entries of a table whose columns carry our names; those of `listed` roles came out of lists of objects."""
-    raw = _exploded(_unwrap_single_values(raw.with_columns(rows), head, listed), head, judge)
+    raw = _explode_samples(_unwrap_single_values(raw.with_columns(rows), head, listed), head, judge)
     rows = raw["row"]
     columns: dict[str, pl.Series] = {"row": rows}
     for name in ("gold", "benchmark", "identity", "answer", "solution", "finish", "split"):
@@ -285,7 +287,7 @@ def table_entries(
     if "text" in raw.columns and options.texts:
         columns["text"] = _texts(raw["text"], rows, head)
     if "verdict" in raw.columns:
-        columns["verdict"], columns["score"] = judge.marks(_marks(raw["verdict"]), rows)
+        columns["verdict"], columns["score"] = judge.marks(_verdict_values(raw["verdict"]), rows)
     for name in ("sample", "tokens", "guess", "score"):
         if name in raw.columns:
             columns[name] = _numbers(raw[name], rows, ENTRIES[name], head)
@@ -293,9 +295,9 @@ def table_entries(
         columns["contents"] = _contents(raw.select(hashed))
     columns["problem"] = _problems(raw, columns, rows, head)
     if "split" in columns and columns["split"].null_count():
-        _missing(head, rows, columns["split"], f"no {options.split_by!r} to split by")
-    filled = [columns[name].alias(name) if name in columns else pl.lit(None).alias(name) for name in ENTRIES]
-    return pl.DataFrame({"row": rows}).select(filled).cast(ENTRIES)  # type: ignore[arg-type]
+        _refuse_missing(head, rows, columns["split"], f"no {options.split_by!r} to split by")
+    entry_columns = [columns[name].alias(name) if name in columns else pl.lit(None).alias(name) for name in ENTRIES]
+    return pl.DataFrame({"row": rows}).select(entry_columns).cast(ENTRIES)  # type: ignore[arg-type]
 
 
 def _unwrap_single_values(raw: pl.DataFrame, head: Head, listed: Collection[str]) -> pl.DataFrame:
@@ -315,26 +317,27 @@ def _unwrap_single_values(raw: pl.DataFrame, head: Head, listed: Collection[str]
     return raw
 
 
-def _exploded(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
+def _explode_samples(raw: pl.DataFrame, head: Head, judge: VerdictReader) -> pl.DataFrame:
     """One row per sample, when a row holds lists of them."""
     lists = [name for name in (*SAMPLE_FIELDS, "split") if name in raw.columns and _is_list(raw.schema[name])]
     if not lists:
         return raw
     lengths = raw.select("row", *[pl.col(name).list.len().fill_null(0) for name in lists])
-    uneven = lengths.filter(pl.any_horizontal([pl.col(name) != pl.col(lists[0]) for name in lists]))
-    if uneven.height:
-        lengths_text = ", ".join(f"{name} {uneven[name][0]}" for name in lists)
+    unequal_lengths = lengths.filter(pl.any_horizontal([pl.col(name) != pl.col(lists[0]) for name in lists]))
+    if unequal_lengths.height:
+        lengths_text = ", ".join(f"{name} {unequal_lengths[name][0]}" for name in lists)
         raise OffleashError(
-            f"{head.path}: row {uneven['row'][0]}: its lists differ in length: {lengths_text}. Correct the row."
+            f"{head.path}: row {unequal_lengths['row'][0]}: its lists differ in length: {lengths_text}. "
+            "Correct the row."
         )
     counts = lengths[lists[0]].alias("count")
     empty = counts == 0
     if empty.any():
         judge.no_sample(int(raw["row"].filter(empty)[0]), int(empty.sum()))
-    single = [name for name in SAMPLE_FIELDS if name in raw.columns and name not in lists]
-    if "verdict" in single:
-        judge.shared += int(counts.filter(counts > 1).sum())
-    raw = raw.with_columns([pl.when(counts == 1).then(pl.col(name)).alias(name) for name in single])
+    scalar_fields = [name for name in SAMPLE_FIELDS if name in raw.columns and name not in lists]
+    if "verdict" in scalar_fields:
+        judge.samples_with_shared_verdict += int(counts.filter(counts > 1).sum())
+    raw = raw.with_columns([pl.when(counts == 1).then(pl.col(name)).alias(name) for name in scalar_fields])
     return raw.filter(~empty).explode(lists)
 
 
@@ -349,8 +352,8 @@ def _strings(values: pl.Series, role: str = "") -> pl.Series:
         return values
     if values.dtype.is_integer() or isinstance(values.dtype, pl.Categorical | pl.Enum):
         return values.cast(pl.String)
-    read = [chat_text(value, role) if role else text_of(value) for value in values.to_list()]
-    return pl.Series(values.name, read, pl.String)
+    texts = [chat_text(value, role) if role else text_of(value) for value in values.to_list()]
+    return pl.Series(values.name, texts, pl.String)
 
 
 def _texts(values: pl.Series, rows: pl.Series, head: Head) -> pl.Series:
@@ -358,48 +361,50 @@ def _texts(values: pl.Series, rows: pl.Series, head: Head) -> pl.Series:
     if not values.dtype.is_nested():
         return _strings(values, "assistant")
     where = (f"{head.path}: row {row}" for row in rows)
-    read = [_sample_text(value, place) for value, place in zip(values.to_list(), where, strict=True)]
-    return pl.Series(values.name, read, pl.String)
+    texts = [_sample_text(value, place) for value, place in zip(values.to_list(), where, strict=True)]
+    return pl.Series(values.name, texts, pl.String)
 
 
 def _contents(raw: pl.DataFrame) -> pl.Series:
     """Hashes of what problems hold beside their text; equal rows, such as the samples of a problem, are hashed once."""
     if any(kind.is_nested() for kind in raw.dtypes):
-        read = [content_hashes(**{name: without_nulls(value) for name, value in row.items()}) for row in raw.to_dicts()]
-        return pl.Series("contents", read, pl.String)
+        contents = [
+            content_hashes(**{name: without_nulls(value) for name, value in row.items()}) for row in raw.to_dicts()
+        ]
+        return pl.Series("contents", contents, pl.String)
     distinct = raw.unique(maintain_order=True)
     hashes = pl.Series("contents", [content_hashes(**row) for row in distinct.to_dicts()], pl.String)
     with_hashes = distinct.with_columns(hashes)
     return raw.join(with_hashes, on=raw.columns, how="left", nulls_equal=True, maintain_order="left")["contents"]
 
 
-def _marks(values: pl.Series) -> pl.Series:
+def _verdict_values(values: pl.Series) -> pl.Series:
     return values if values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null) else _strings(values)
 
 
 def _numbers(values: pl.Series, rows: pl.Series, kind: pl.DataType, head: Head) -> pl.Series:
     """Numbers from numbers or text; NaN is null, and 1.5 is refused where a whole number is needed."""
-    plain = values.dtype.is_numeric() or values.dtype in (pl.String, pl.Boolean, pl.Null)
-    plain_values = values if plain else _strings(values)
-    read = plain_values.cast(pl.Float64, strict=False).fill_nan(None)
+    is_plain = values.dtype.is_numeric() or values.dtype in (pl.String, pl.Boolean, pl.Null)
+    plain_values = values if is_plain else _strings(values)
+    numbers = plain_values.cast(pl.Float64, strict=False).fill_nan(None)
     nan = plain_values.cast(pl.Float64, strict=False).is_nan().fill_null(False)
     if kind.is_integer():
-        whole = (
+        integers = (
             plain_values.cast(kind, strict=False)
             if plain_values.dtype.is_integer() or plain_values.dtype == pl.String
             else None
         )
         # Text goes through integers first: a 19-digit id would lose digits as a float.
-        rounded = read.set(read != read.floor(), None).cast(kind, strict=False)
-        read = rounded if whole is None else whole.fill_null(rounded)
-    bad = read.is_null() & plain_values.is_not_null() & ~nan
-    if bad.any():
-        value, row = plain_values.filter(bad)[0], rows.filter(bad)[0]
+        rounded = numbers.set(numbers != numbers.floor(), None).cast(kind, strict=False)
+        numbers = rounded if integers is None else integers.fill_null(rounded)
+    is_bad = numbers.is_null() & plain_values.is_not_null() & ~nan
+    if is_bad.any():
+        value, row = plain_values.filter(is_bad)[0], rows.filter(is_bad)[0]
         raise OffleashError(
             f"{head.path}: row {row}: {values.name!r} is {shown(value)}, not a number. "
             "Correct it, or choose another column with --map."
         )
-    return read
+    return numbers
 
 
 def _problems(raw: pl.DataFrame, columns: Mapping[str, pl.Series], rows: pl.Series, head: Head) -> pl.Series:
@@ -412,11 +417,11 @@ def _problems(raw: pl.DataFrame, columns: Mapping[str, pl.Series], rows: pl.Seri
         hashed = questions.replace_strict(seen, hashes, default=None, return_dtype=pl.String)
         problems = problems.cast(pl.String).fill_null(hashed)
     if problems.null_count():
-        _missing(head, rows, problems, "neither an id nor a question to identify the problem by")
+        _refuse_missing(head, rows, problems, "neither an id nor a question to identify the problem by")
     return problems
 
 
-def _missing(head: Head, rows: pl.Series, values: pl.Series, what: str) -> None:
+def _refuse_missing(head: Head, rows: pl.Series, values: pl.Series, field_name: str) -> None:
     raise OffleashError(
-        f"{head.path}: row {rows.filter(values.is_null())[0]} has {what}. Fill it in or delete the row."
+        f"{head.path}: row {rows.filter(values.is_null())[0]} has {field_name}. Fill it in or delete the row."
     )

@@ -79,19 +79,19 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_maps("helm", options, ())
     if options.split_by is not None:
         raise OffleashError(
-            f"{path} is one run of HELM: it has no column {options.split_by!r} to split by. Leave out --split-by."
+            f"{path} holds a single HELM run and has no column {options.split_by!r} to split by. Leave out --split-by."
         )
-    whole = "request_states" in head.columns
-    state = fields_of(head.first if head.container is Container.JSON else document(path)) if whole else {}
-    rows = _states(path, state) if whole else list(array_rows(path))
-    stats = _stats(path, rows, whole)
+    has_request_states = "request_states" in head.columns
+    state = fields_of(head.first if head.container is Container.JSON else document(path)) if has_request_states else {}
+    rows = _states(path, state) if has_request_states else list(array_rows(path))
+    stats = _stats(path, rows, has_request_states)
     metric = _metric(path, stats, options)
-    run = _Run(path, stats, metric, _benchmark(path), {} if whole else _instances(path))
+    run = _Run(path, stats, metric, _benchmark(path), {} if has_request_states else _instances(path))
     run.originals = {_id(row) for row in rows if not _perturbation(row)}
     log = Log(
         "helm", f"HELM {metric}" if metric else None, iter(()), facts=_facts(fields_of(state.get("adapter_spec")))
     )
-    log.frames = converted(log, rows, path, options, run.state if whole else run.prediction, run.notes)
+    log.frames = converted(log, rows, path, options, run.state if has_request_states else run.prediction, run.notes)
     log.unverified_hint = "" if metric else HINT
     log.companions = [path.with_name(name) for name in COMPANIONS]
     return log
@@ -121,7 +121,7 @@ class _Run:
             if _key(row) not in self.chosen:
                 self.chosen.add(_key(row))
                 predicted_index = self._value(row, "predicted_index")
-                yield self._judged(about._replace(answer=_reference(instance, predicted_index)), row, judge)
+                yield self._with_verdict(about._replace(answer=_reference(instance, predicted_index)), row, judge)
             return
         completions = result.get("completions")
         if result.get("success") is False or not isinstance(completions, list) or not completions:
@@ -138,8 +138,8 @@ class _Run:
                 tokens=len(tokens) if isinstance(tokens, list) and tokens else None,
                 finish=text_of(finish),
             )
-            yield self._judged(entry, row, judge) if len(completions) == 1 else entry
-        judge.shared += len(completions) if len(completions) > 1 else 0
+            yield self._with_verdict(entry, row, judge) if len(completions) == 1 else entry
+        judge.samples_with_shared_verdict += len(completions) if len(completions) > 1 else 0
 
     def prediction(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
         """The sample of a row of display_predictions.json, or of per_instance_stats.json, which repeats instances."""
@@ -148,15 +148,15 @@ class _Run:
         self.chosen.add(_key(row))
         instance = self.instances.get((*_key(row)[:2], None), {"id": row.values.get("instance_id")})
         text, answer = row.text("predicted_text"), row.text("mapped_output")
-        yield self._judged(self._about(row, instance)._replace(text=text, answer=answer), row, judge)
+        yield self._with_verdict(self._about(row, instance)._replace(text=text, answer=answer), row, judge)
 
     def notes(self) -> list[Note]:
         """What decided and what was left out, known only after the last row."""
         notes = []
         names = dict.fromkeys(name for stats in self.stats.values() for name in stats)
-        others = [name for name in METRICS if name in names and name != self.metric]
-        if self.metric and others:
-            text = f"the verdict is {self.metric}; also available: {', '.join(others)} (--filter NAME)."
+        other_metrics = [name for name in METRICS if name in names and name != self.metric]
+        if self.metric and other_metrics:
+            text = f"the verdict is {self.metric}; also available: {', '.join(other_metrics)} (--filter NAME)."
             notes.append(Note(f"{self.path.name}: {text}"))
         if self.perturbed:
             text = f"{self.perturbed} perturbed copies of measured instances were left out."
@@ -167,9 +167,9 @@ class _Run:
         return notes
 
     def _is_skipped(self, row: Row) -> bool:
-        copied = bool(_perturbation(row)) and _id(row) in self.originals
-        self.perturbed += copied
-        return copied
+        is_copy = bool(_perturbation(row)) and _id(row) in self.originals
+        self.perturbed += is_copy
+        return is_copy
 
     def _about(self, row: Row, instance: Mapping[str, object]) -> Entry:
         """The problem of a row."""
@@ -196,7 +196,7 @@ class _Run:
     def _value(self, row: Row, metric: str | None) -> object:
         return self.stats.get(_key(row), {}).get(metric or "")
 
-    def _judged(self, entry: Entry, row: Row, judge: VerdictReader) -> Entry:
+    def _with_verdict(self, entry: Entry, row: Row, judge: VerdictReader) -> Entry:
         if self.metric is None:
             return entry
         verdict, score = judge.mark(self._value(row, self.metric), row.number)
@@ -210,19 +210,21 @@ def _states(path: Path, state: Mapping[str, object]) -> list[Row]:
     return [Row(path, number, fields_of(row)) for number, row in enumerate(states, 1)]
 
 
-def _stats(path: Path, rows: list[Row], whole: bool) -> dict[Key, dict[str, object]]:
+def _stats(path: Path, rows: list[Row], has_request_states: bool) -> dict[Key, dict[str, object]]:
     """All metrics by instance, perturbation and trial; an instance has an object per group of metrics."""
-    if whole:
-        beside = next((there for name in (STATS, PREDICTIONS) if (there := path.with_name(name)).is_file()), None)
-        rows = list(array_rows(beside)) if beside is not None else []
+    if has_request_states:
+        stats_file = next(
+            (candidate for name in (STATS, PREDICTIONS) if (candidate := path.with_name(name)).is_file()), None
+        )
+        rows = list(array_rows(stats_file)) if stats_file is not None else []
     stats: dict[Key, dict[str, object]] = {}
     for row in rows:
         values = row.values.get("stats")
-        named = values if isinstance(values, dict) else {}
+        stats_by_name = values if isinstance(values, dict) else {}
         for stat in map(fields_of, values if isinstance(values, list) else []):
             name = text_of(fields_of(stat.get("name")).get("name"))
-            named = {**named, name: stat.get("mean")} if name else named
-        stats.setdefault(_key(row), {}).update(named)
+            stats_by_name = {**stats_by_name, name: stat.get("mean")} if name else stats_by_name
+        stats.setdefault(_key(row), {}).update(stats_by_name)
     return stats
 
 
@@ -243,8 +245,8 @@ def _metric(path: Path, stats: Mapping[Key, Mapping[str, object]], options: Opti
 
 def _instances(path: Path) -> dict[Key, Mapping[str, object]]:
     """The instances of a run folder that has no states."""
-    beside = path.with_name("instances.json")
-    rows = list(array_rows(beside)) if beside.is_file() else []
+    instances_file = path.with_name("instances.json")
+    rows = list(array_rows(instances_file)) if instances_file.is_file() else []
     return {(row.text("id"), text_of(row.values.get("perturbation")), None): row.values for row in rows}
 
 
@@ -287,8 +289,8 @@ def _reference(instance: Mapping[str, object], index: object) -> str | None:
 
 def _benchmark(path: Path) -> str | None:
     """The name of the run without its model: mmlu:subject=anatomy,method=multiple_choice_joint."""
-    beside = path.with_name("run_spec.json")
-    name = text_of(fields_of(document(beside)).get("name")) if beside.is_file() else None
+    spec_file = path.with_name("run_spec.json")
+    name = text_of(fields_of(document(spec_file)).get("name")) if spec_file.is_file() else None
     return re.sub(r"[:,]model=[^,]*", "", name) if name else None
 
 

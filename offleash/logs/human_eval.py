@@ -16,8 +16,8 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "completion"}
 KNOWN_COLUMNS = KEYS | {"result", "passed", "completion_id"}
 HINT = (
-    "They have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run their tests "
-    "with `compare --verifier program --problems humaneval`."
+    "These samples have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run their "
+    "tests with `compare --verifier program --problems humaneval`."
 )
 
 
@@ -28,9 +28,9 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per row, verified or not yet."""
-    verified = "passed" in head.columns
-    log = row_log("human_eval", head, options, _entries, "human-eval" if verified else None)
-    log.unverified_hint = "" if verified else HINT
+    has_verdicts = "passed" in head.columns
+    log = row_log("human_eval", head, options, _entries, "human-eval" if has_verdicts else None)
+    log.unverified_hint = "" if has_verdicts else HINT
     return log
 
 

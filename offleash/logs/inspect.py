@@ -51,14 +51,14 @@ def read(path: Path, head: Head, options: Options) -> Log:
     """One run; the verdict is by the scorer of --filter, or the first one."""
     check_maps("inspect", options, ())
     if options.split_by is not None:
-        raise OffleashError(f"{path} is one run of Inspect: it has no column {options.split_by!r} to split by.")
+        raise OffleashError(f"{path} holds a single Inspect run and has no column {options.split_by!r} to split by.")
     if head.container is Container.ZIP:
         header = fields_of(next(members(path, [HEADER if HEADER in head.columns else JOURNAL_START])))
-        rows = _archived(path, head.columns, options)
+        rows = _archived_samples(path, head.columns, options)
     else:
         header = fields_of(document(path))
         samples = header.get("samples")
-        rows = _numbered(path, samples if isinstance(samples, list) else [])
+        rows = _numbered_rows(path, samples if isinstance(samples, list) else [])
     log = Log("inspect", "Inspect scorer", iter(()), facts=_facts(header))
     scorers = _Scorers(path, options.filter, _message(header.get("error")))
     benchmark = text_of(fields_of(header.get("eval")).get("task"))
@@ -67,7 +67,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     )
     if header.get("status") != "success":
         state = repr(text_of(header.get("status")) or "not finished")
-        state += f" ({scorers.stopped})" if scorers.stopped else ""
+        state += f" ({scorers.run_error})" if scorers.stopped else ""
         log.notes.append(Note(f"{path.name}: the run has status {state}; samples may be missing."))
     return log
 
@@ -77,8 +77,8 @@ class _Scorers:
     """Which scorer decides, the samples that ended in an error before they were scored, and limits reached."""
 
     path: Path
-    wanted: str | None
-    stopped: str = ""  # the error that ended the run
+    selected: str | None
+    run_error: str = ""  # the error that ended the run
     names: dict[str, None] = field(default_factory=dict)
     kept: int = 0
     errors: Counter[str] = field(default_factory=Counter)  # samples without a score, by message
@@ -89,9 +89,9 @@ class _Scorers:
         """The score that decides. Without --filter, the first scorer of the first scored sample decides for all."""
         self.kept += 1
         self.names |= dict.fromkeys(scores)
-        if self.wanted is None and scores:
-            self.wanted = next(iter(scores))
-        return fields_of(scores.get(self.wanted or ""))
+        if self.selected is None and scores:
+            self.selected = next(iter(scores))
+        return fields_of(scores.get(self.selected or ""))
 
     def skip_failed(self, row: Row) -> None:
         """Count a sample without a score, by what went wrong."""
@@ -100,34 +100,41 @@ class _Scorers:
 
     def notes(self) -> list[Note]:
         """What decided and what was left out, known only after the last sample; a scorer that none has is refused."""
-        if self.wanted is not None and self.names and self.wanted not in self.names:
-            raise unknown("scorer", self.wanted, self.names)
+        if self.selected is not None and self.names and self.selected not in self.names:
+            raise unknown("scorer", self.selected, self.names)
         error_count = sum(self.errors.values())
-        if not self.kept and (error_count or self.stopped):
-            what = f"all {error_count} samples ended in an error: {self._reasons()}" if error_count else self.stopped
-            raise OffleashError(f"{self.path} has no scored samples: {what}. Run it again: inspect eval-retry LOG.")
+        if not self.kept and (error_count or self.run_error):
+            error_text = (
+                f"all {error_count} samples ended in an error: {self._reasons()}" if error_count else self.run_error
+            )
+            raise OffleashError(
+                f"{self.path} has no scored samples: {error_text}. Run it again: inspect eval-retry LOG."
+            )
         notes = []
         if len(self.names) > 1:
-            others = ", ".join(name for name in self.names if name != self.wanted)
+            other_names = ", ".join(name for name in self.names if name != self.selected)
             notes.append(
                 Note(
-                    f"{self.path.name}: verdicts are those of {self.wanted}; also available: {others} (--filter NAME)."
+                    f"{self.path.name}: verdicts are those of {self.selected}; "
+                    f"also available: {other_names} (--filter NAME)."
                 )
             )
         if error_count:
-            what = f"{error_count} samples ended in an error (first: {self.first_broken}) and were left out"
-            notes.append(Note(f"{self.path.name}: {what}: {self._reasons()}.", error_count, left_out=True))
+            error_text = f"{error_count} samples ended in an error (first: {self.first_broken}) and were left out"
+            notes.append(Note(f"{self.path.name}: {error_text}: {self._reasons()}.", error_count, left_out=True))
         if self.limits:
             reached = ", ".join(f"{name} {count}" for name, count in self.limits.most_common())
-            what = f"{self.limits.total()} samples were stopped by a limit of the run ({reached}); their scores count."
-            notes.append(Note(f"{self.path.name}: {what}", self.limits.total()))
+            error_text = (
+                f"{self.limits.total()} samples were stopped by a limit of the run ({reached}); their scores count."
+            )
+            notes.append(Note(f"{self.path.name}: {error_text}", self.limits.total()))
         return notes
 
     def _reasons(self) -> str:
         """The most frequent messages with their counts."""
-        shown = [f"{message} ({count})" for message, count in self.errors.most_common(ERRORS_SHOWN)]
-        more = len(self.errors) - len(shown)
-        return "; ".join(shown) + (f"; and {more} other messages" if more else "")
+        reason_texts = [f"{message} ({count})" for message, count in self.errors.most_common(ERRORS_SHOWN)]
+        more_count = len(self.errors) - len(reason_texts)
+        return "; ".join(reason_texts) + (f"; and {more_count} other messages" if more_count else "")
 
 
 def _message(error: object) -> str:
@@ -141,17 +148,24 @@ def _message(error: object) -> str:
     )
 
 
-def _archived(path: Path, names: tuple[str, ...], options: Options) -> Iterator[Row]:
+def _archived_samples(path: Path, names: tuple[str, ...], options: Options) -> Iterator[Row]:
     """The samples of an archive; for verdicts alone its summaries, which are one small file."""
     if options.texts:
         samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-        yield from _numbered(path, members(path, samples))
+        yield from _numbered_rows(path, members(path, samples))
         return
     parts = [SUMMARIES] if SUMMARIES in names else [name for name in names if name.startswith(JOURNAL_SUMMARIES)]
     summaries = [fields_of(summary) for part in members(path, parts) if isinstance(part, list) for summary in part]
-    full = {place: name for place, of in enumerate(summaries) if _is_cut(of) and (name := _member(of)) in names}
+    full = {
+        place: name
+        for place, sample_summary in enumerate(summaries)
+        if _is_cut(sample_summary) and (name := _member(sample_summary)) in names
+    }
     read_in_full = members(path, full.values())
-    yield from _numbered(path, (next(read_in_full) if place in full else of for place, of in enumerate(summaries)))
+    yield from _numbered_rows(
+        path,
+        (next(read_in_full) if place in full else sample_summary for place, sample_summary in enumerate(summaries)),
+    )
 
 
 def _is_cut(summary: Mapping[str, object]) -> bool:
@@ -166,7 +180,7 @@ def _member(summary: Mapping[str, object]) -> str:
     return f"samples/{text_of(summary.get('id'))}_epoch_{text_of(summary.get('epoch'))}.json"
 
 
-def _numbered(path: Path, samples: Iterable[object]) -> Iterator[Row]:
+def _numbered_rows(path: Path, samples: Iterable[object]) -> Iterator[Row]:
     for number, sample in enumerate(samples, 1):
         yield Row(path, number, fields_of(sample))
 
@@ -179,7 +193,7 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
         return
     score = scorers.score(scores)
     value = score.get("value")
-    verdict, graded = judge.mark(SCORE_LETTERS.get(value, value) if isinstance(value, str) else value, row.number)
+    verdict, score_value = judge.mark(SCORE_LETTERS.get(value, value) if isinstance(value, str) else value, row.number)
     question = chat_text(row.values.get("input"), "user")
     output = row.fields("output")
     stop = text_of(_choice(output).get("stop_reason"))
@@ -198,7 +212,7 @@ def _entries(row: Row, judge: VerdictReader, scorers: _Scorers, benchmark: str |
         text=_completion(output, row.fields("attachments")),
         answer=text_of(score.get("answer")),
         verdict=verdict,
-        score=graded,
+        score=score_value,
         tokens=integer_of(fields_of(output.get("usage")).get("output_tokens")),
         finish="length" if stop in TRUNCATING_STOPS or limit in LENGTH_LIMITS else stop,
         row=row.number,

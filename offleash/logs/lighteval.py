@@ -47,9 +47,9 @@ def read(path: Path, head: Head, options: Options) -> Log:
         return _entries(row, judge, metrics, _entry_since_0_10(row) if new else _entry_before_0_10(row))
 
     def closing() -> list[Note]:
-        decided = list(metrics.decided)
-        log.verifier = "lighteval" + (f" {decided[0]}" if len(decided) == 1 else "") if decided else None
-        log.unverified_hint = "" if decided and not metrics.shared else HINT
+        used_metrics = list(metrics.rows_by_metric)
+        log.verifier = "lighteval" + (f" {used_metrics[0]}" if len(used_metrics) == 1 else "") if used_metrics else None
+        log.unverified_hint = "" if used_metrics and not metrics.shared else HINT
         return metrics.notes()
 
     log = row_log("lighteval", head, options, convert, "lighteval", closing=closing)
@@ -61,12 +61,12 @@ class _Metrics:
     """Which metrics decided, over how many rows; and the rows whose metrics are of several samples."""
 
     path: Path
-    wanted: str | None
-    decided: dict[str, int] = field(default_factory=dict)  # rows by the metric that was their verdict
+    selected: str | None
+    rows_by_metric: dict[str, int] = field(default_factory=dict)  # rows by the metric that was their verdict
     names: dict[str, None] = field(default_factory=dict)
     shared: dict[int, int] = field(default_factory=dict)  # rows by their number of samples, above one
 
-    def of(self, row: Row, samples: int) -> object:
+    def verdict_value(self, row: Row, samples: int) -> object:
         """The metric that decides about a row of one sample; None for a row that has none, or several samples."""
         values = row.fields("metric" if "doc" in row.values else "metrics")
         names = [name for name, value in values.items() if isinstance(value, bool | int | float)]
@@ -74,28 +74,29 @@ class _Metrics:
         if samples > 1:
             self.shared[samples] = self.shared.get(samples, 0) + 1
             return None
-        metric = self.wanted if self.wanted is not None else next(iter(names), None)
+        metric = self.selected if self.selected is not None else next(iter(names), None)
         if metric is None or metric not in names:
             return None
-        self.decided[metric] = self.decided.get(metric, 0) + 1
+        self.rows_by_metric[metric] = self.rows_by_metric.get(metric, 0) + 1
         return values[metric]
 
     def notes(self) -> list[Note]:
         """What decided, known only after the last row; a metric that no row has is refused."""
-        if self.wanted is not None and self.wanted not in self.names:
-            raise unknown("metric", self.wanted, self.names)
+        if self.selected is not None and self.selected not in self.names:
+            raise unknown("metric", self.selected, self.names)
         notes = []
-        judged = sum(self.decided.values())
-        if self.decided and self.shared:
+        judged_rows = sum(self.rows_by_metric.values())
+        if self.rows_by_metric and self.shared:
             rows = ", ".join(f"{rows} rows with {samples}" for samples, rows in sorted(self.shared.items()))
-            text = f"{judged} rows have 1 sample and are judged by their metric; {rows} samples are unverified."
+            text = f"{judged_rows} rows have 1 sample and are judged by their metric; {rows} samples are unverified."
             notes.append(Note(f"{self.path.name}: {text}", sum(self.shared.values())))
-        others = [name for name in self.names if name not in self.decided]
-        if len(self.decided) > 1:
-            counts = ", ".join(f"{name} ({rows} rows)" for name, rows in self.decided.items())
+        other_names = [name for name in self.names if name not in self.rows_by_metric]
+        if len(self.rows_by_metric) > 1:
+            counts = ", ".join(f"{name} ({rows} rows)" for name, rows in self.rows_by_metric.items())
             notes.append(Note(f"{self.path.name}: the verdicts are those of {counts} (--filter NAME)."))
-        elif self.decided and others and not self.shared:
-            text = f"the verdict is {next(iter(self.decided))}; also available: {', '.join(others)} (--filter NAME)."
+        elif self.rows_by_metric and other_names and not self.shared:
+            used = next(iter(self.rows_by_metric))
+            text = f"the verdict is {used}; also available: {', '.join(other_names)} (--filter NAME)."
             notes.append(Note(f"{self.path.name}: {text}"))
         return notes
 
@@ -109,14 +110,14 @@ def _entries(row: Row, judge: VerdictReader, metrics: _Metrics, about: Entry) ->
     lengths = [len(ids) if isinstance(ids, list) else None for ids in tokens] if isinstance(tokens, list) else []
     if not texts:
         judge.no_sample(row.number)
-    mark = metrics.of(row, len(texts)) if texts else None
+    verdict_value = metrics.verdict_value(row, len(texts)) if texts else None
     for index, text in enumerate(texts):
         entry = about._replace(text=text_of(text), tokens=lengths[index] if len(lengths) == len(texts) else None)
         if len(texts) == 1:
-            verdict, score = judge.mark(mark, row.number)
+            verdict, score = judge.mark(verdict_value, row.number)
             entry = entry._replace(verdict=verdict, score=score)
         yield entry
-    judge.shared += len(texts) if len(texts) > 1 else 0
+    judge.samples_with_shared_verdict += len(texts) if len(texts) > 1 else 0
 
 
 def _texts(row: Row, new: bool) -> list[object]:
@@ -147,8 +148,8 @@ def _golds(doc: Mapping[str, object]) -> list[str | None]:
     choices, index = doc.get("choices"), doc.get("gold_index")
     if not isinstance(choices, list):
         return []
-    places = index if isinstance(index, list) else [index]
-    return [text_of(choices[place]) for place in places if isinstance(place, int) and 0 <= place < len(choices)]
+    indices = index if isinstance(index, list) else [index]
+    return [text_of(choices[place]) for place in indices if isinstance(place, int) and 0 <= place < len(choices)]
 
 
 def _contents(doc: Mapping[str, object], golds: list[str | None]) -> str | None:

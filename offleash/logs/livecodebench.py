@@ -16,8 +16,8 @@ from offleash.logs.own_verdicts import VerdictReader
 
 KEYS = {"question_id", "output_list", "code_list"}
 HINT = (
-    "They have not been evaluated: run lcb_runner with --evaluate and read its _eval_all.json, or run their tests with "
-    "`compare --verifier program --problems livecodebench_v6`."
+    "These samples have not been evaluated: run lcb_runner with --evaluate and read its _eval_all.json, or run their "
+    "tests with `compare --verifier program --problems livecodebench_v6`."
 )
 
 
@@ -28,16 +28,16 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """As many samples per problem as its lists are long."""
-    graded = "graded_list" in head.columns
-    log = row_log("livecodebench", head, options, _entries, "LiveCodeBench" if graded else None)
-    log.unverified_hint = "" if graded else HINT
+    has_grades = "graded_list" in head.columns
+    log = row_log("livecodebench", head, options, _entries, "LiveCodeBench" if has_grades else None)
+    log.unverified_hint = "" if has_grades else HINT
     return log
 
 
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts, codes = row.items("output_list"), row.items("code_list")
-    marks = row.items("graded_list") if "graded_list" in row.values else None
-    row.require_same_length({"output_list": texts, "code_list": codes, "graded_list": marks})
+    grades = row.items("graded_list") if "graded_list" in row.values else None
+    row.require_same_length({"output_list": texts, "code_list": codes, "graded_list": grades})
     if not texts:
         judge.no_sample(row.number)
     question = row.text("question_content")
@@ -48,7 +48,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         row=row.number,
     )
     for index, (text, code) in enumerate(zip(texts, codes, strict=True)):
-        verdict, score = judge.mark(marks[index], row.number) if marks is not None else (None, None)
+        verdict, score = judge.mark(grades[index], row.number) if grades is not None else (None, None)
         yield about._replace(sample=index, text=text_of(text), answer=text_of(code), verdict=verdict, score=score)
 
 

@@ -71,8 +71,10 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     log = row_log("lm_eval", head, options, convert, "lm-eval", maps=("verdict",), closing=filters.notes)
     if len(names) > 1:
-        others = ", ".join(names[1:])
-        log.notes.append(Note(f"{path.name}: the verdict is {metric}; also available: {others} (--map verdict=NAME)."))
+        other_metrics = ", ".join(names[1:])
+        log.notes.append(
+            Note(f"{path.name}: the verdict is {metric}; also available: {other_metrics} (--map verdict=NAME).")
+        )
     decoding = _decoding(head.first)
     log.facts |= {"decoding": decoding} if decoding else {}
     if metric is None or len(_texts(head.first)) > 1:
@@ -84,7 +86,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 class _Filters:
     """Rows repeat for every filter: one of them is taken, the others are counted."""
 
-    wanted: str | None
+    selected: str | None
     path: Path
     seen: dict[str, int] = field(default_factory=dict)
 
@@ -92,21 +94,21 @@ class _Filters:
         """Whether the row is of the filter that decides; every row is counted under its filter."""
         name = row.text("filter") or "none"
         self.seen[name] = self.seen.get(name, 0) + 1
-        return name == (self.wanted or "none")
+        return name == (self.selected or "none")
 
     def notes(self) -> list[Note]:
         """Which filter was read, known only after the last row; a filter that no row has is refused."""
-        wanted = self.wanted or "none"
-        if wanted not in self.seen:
-            raise unknown("filter", wanted, self.seen)
-        others = [name for name in self.seen if name != wanted]
-        if not others:
+        selected_name = self.selected or "none"
+        if selected_name not in self.seen:
+            raise unknown("filter", selected_name, self.seen)
+        other_filters = [name for name in self.seen if name != selected_name]
+        if not other_filters:
             return []
         text = (
-            f"{self.path.name}: read with filter {wanted!r}; the same samples are also available with "
-            f"{', '.join(others)}"
+            f"{self.path.name}: read with filter {selected_name!r}; the same samples are also available with "
+            f"{', '.join(other_filters)}"
         )
-        return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in others))]
+        return [Note(f"{text} (--filter NAME).", sum(self.seen[name] for name in other_filters))]
 
 
 @dataclass
@@ -119,8 +121,10 @@ class _Documents:
         """The hash of the document; with a number from its second occurrence on."""
         name = row.text("doc_hash") or _doc_hash(row.values.get("doc"))
         positions = self.seen.setdefault((task, name), {})
-        nth = positions.setdefault(row.text("doc_id"), len(positions) + 1)  # rows of other filters repeat a position
-        return name if nth == 1 else f"{name}#{nth}"
+        position = positions.setdefault(
+            row.text("doc_id"), len(positions) + 1
+        )  # rows of other filters repeat a position
+        return name if position == 1 else f"{name}#{position}"
 
 
 def _doc_hash(doc: object) -> str:
@@ -158,7 +162,7 @@ def _entries(
             verdict, score = judge.mark(row.values.get(metric), row.number)
             entry = entry._replace(verdict=verdict, score=score)
         yield entry
-    judge.shared += len(texts) if len(texts) > 1 else 0
+    judge.samples_with_shared_verdict += len(texts) if len(texts) > 1 else 0
 
 
 def _texts(values: Mapping[str, object]) -> list[str]:
@@ -172,20 +176,24 @@ def _texts(values: Mapping[str, object]) -> list[str]:
 
 def _answers(row: Row, count: int) -> list[str | None]:
     """The extracted answer of each completion; a filter such as majority vote leaves fewer, which fit to none."""
-    filtered = row.values.get("filtered_resps")
-    if isinstance(filtered, list) and len(filtered) == 1 and isinstance(filtered[0], list):
-        filtered = filtered[0]
-    if isinstance(filtered, list) and len(filtered) == count:
-        return [text_of(answer) for answer in filtered]
+    filtered_responses = row.values.get("filtered_resps")
+    if (
+        isinstance(filtered_responses, list)
+        and len(filtered_responses) == 1
+        and isinstance(filtered_responses[0], list)
+    ):
+        filtered_responses = filtered_responses[0]
+    if isinstance(filtered_responses, list) and len(filtered_responses) == count:
+        return [text_of(answer) for answer in filtered_responses]
     return [None] * count
 
 
 def _metrics(values: Mapping[str, object]) -> list[str]:
     """Names of the row's metrics; before 0.4.3 they were not listed, only there."""
-    listed = values.get("metrics")
+    listed_metrics = values.get("metrics")
     names = (
-        [str(name) for name in listed]
-        if isinstance(listed, list)
+        [str(name) for name in listed_metrics]
+        if isinstance(listed_metrics, list)
         else [name for name in values if name not in NON_METRIC_FIELDS]
     )
     return [name for name in names if isinstance(values.get(name), bool | int | float)]

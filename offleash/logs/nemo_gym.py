@@ -33,8 +33,8 @@ DECODING = ("temperature", "top_p", "max_output_tokens")
 def recognise(head: Head) -> bool:
     """The response and the reward, with the request or its number; the file of failures has no samples."""
     columns = set(head.columns)
-    named = bool(columns & {"responses_create_params", TASK})
-    return head.container is Container.JSONL and columns >= KEYS and named and FAILURE not in columns
+    has_task = bool(columns & {"responses_create_params", TASK})
+    return head.container is Container.JSONL and columns >= KEYS and has_task and FAILURE not in columns
 
 
 def read(path: Path, head: Head, options: Options) -> Log:

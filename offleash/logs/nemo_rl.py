@@ -28,9 +28,9 @@ KEYS = {"content", "rewards", "idx"}
 
 def recognise(head: Head) -> bool:
     """The messages of one sample, in a list of one."""
-    messages = _only(head.first.get("content"))
-    listed = isinstance(messages, list) and bool(messages) and isinstance(head.first.get("rewards"), list)
-    return head.container is Container.JSONL and set(head.columns) >= KEYS and listed
+    messages = _single_value(head.first.get("content"))
+    has_lists = isinstance(messages, list) and bool(messages) and isinstance(head.first.get("rewards"), list)
+    return head.container is Container.JSONL and set(head.columns) >= KEYS and has_lists
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
@@ -46,19 +46,19 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-    messages = _only(row.values.get("content"))
+    messages = _single_value(row.values.get("content"))
     if not isinstance(messages, list) or not messages:
         row.fail("'content' is not a list with the messages of one sample")
     with_roles = all(isinstance(message, dict) and "role" in message for message in messages)
-    prompt, written = _by_role(messages) if with_roles else _by_mask(row, messages)
+    prompt, completion = _texts_by_role(messages) if with_roles else _texts_by_mask(row, messages)
     question = "\n\n".join(map(content_text, prompt))
-    verdict, score = judge.mark(_only(row.values.get("rewards")), row.number)
-    mask = _only(row.values.get("token_loss_mask"))
+    verdict, score = judge.mark(_single_value(row.values.get("rewards")), row.number)
+    mask = _single_value(row.values.get("token_loss_mask"))
     yield Entry(
         problem=row.problem(question=question),
         question=question,
         contents=content_hashes(images=images_in(messages)),
-        text="\n\n".join(map(content_text, written)) if written else None,
+        text="\n\n".join(map(content_text, completion)) if completion else None,
         verdict=verdict,
         score=score,
         tokens=sum(1 for token in mask if token) if isinstance(mask, list) else None,
@@ -66,7 +66,7 @@ def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     )
 
 
-def _by_role(messages: list[object]) -> tuple[list[object], list[object]]:
+def _texts_by_role(messages: list[object]) -> tuple[list[object], list[object]]:
     """What comes before the first message of the model, and all that the model wrote."""
     roles = [fields_of(message).get("role") for message in messages]
     texts = [fields_of(message).get("content") for message in messages]
@@ -74,7 +74,7 @@ def _by_role(messages: list[object]) -> tuple[list[object], list[object]]:
     return texts[:first], [text for role, text in zip(roles, texts, strict=True) if role == "assistant"]
 
 
-def _by_mask(row: Row, messages: list[object]) -> tuple[list[object], list[object]]:
+def _texts_by_mask(row: Row, messages: list[object]) -> tuple[list[object], list[object]]:
     """The same of messages without roles: after the prompt, the model and its environment take turns."""
     runs = _turns(row)
     after = len(runs) if runs is not None else len(messages) - 1
@@ -87,15 +87,15 @@ def _by_mask(row: Row, messages: list[object]) -> tuple[list[object], list[objec
 
 def _turns(row: Row) -> Sequence[bool] | None:
     """Whether the model wrote it, for each run of tokens from its first token on; None where the row does not say."""
-    mask = _only(row.values.get("token_loss_mask", row.values.get("generation_logprobs")))
+    mask = _single_value(row.values.get("token_loss_mask", row.values.get("generation_logprobs")))
     if not isinstance(mask, list):
         return None
-    length = integer_of(_only(row.values.get("input_lengths")))  # beyond it, the batch is padded
-    runs = [written for written, _ in groupby(bool(token) for token in mask[:length])]
+    length = integer_of(_single_value(row.values.get("input_lengths")))  # beyond it, the batch is padded
+    runs = [is_completion for is_completion, _ in groupby(bool(token) for token in mask[:length])]
     return runs[runs.index(True) :] if True in runs else None
 
 
-def _only(value: object) -> object:
+def _single_value(value: object) -> object:
     """The value of a batch of one."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 

@@ -30,34 +30,36 @@ HINT = "These samples have not been evaluated: judge them with --verifier math, 
 
 def recognise(head: Head) -> bool:
     """Generation and expected answer alone are in many tables: one more field of its own is needed."""
-    own = {*VERDICT_FIELDS, "predicted_answer", "num_generated_tokens"}
-    return head.container is Container.JSONL and set(head.columns) >= KEYS and bool(own & set(head.columns))
+    own_columns = {*VERDICT_FIELDS, "predicted_answer", "num_generated_tokens"}
+    return head.container is Container.JSONL and set(head.columns) >= KEYS and bool(own_columns & set(head.columns))
 
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per row; the verdict is the mark of --filter, or the first of VERDICT_FIELDS that is there."""
-    marks = [name for name in VERDICT_FIELDS if name in head.columns]
-    if options.filter is not None and options.filter not in marks:
-        raise unknown("verdict", options.filter, marks)
-    mark = options.filter or (marks[0] if marks else None)
+    verdict_columns = [name for name in VERDICT_FIELDS if name in head.columns]
+    if options.filter is not None and options.filter not in verdict_columns:
+        raise unknown("verdict", options.filter, verdict_columns)
+    verdict_column = options.filter or (verdict_columns[0] if verdict_columns else None)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if row.values:
-            yield _entry(row, judge, mark)
+            yield _entry(row, judge, verdict_column)
         else:
             judge.no_sample(row.number)
 
-    log = row_log("nemo_skills", head, options, convert, f"NeMo-Skills {mark}" if mark else None)
-    log.unverified_hint = "" if mark else HINT
-    if len(marks) > 1:
-        others = ", ".join(other for other in marks if other != mark)
-        log.notes.append(Note(f"{path.name}: the verdict is {mark}; also available: {others} (--filter NAME)."))
+    log = row_log("nemo_skills", head, options, convert, f"NeMo-Skills {verdict_column}" if verdict_column else None)
+    log.unverified_hint = "" if verdict_column else HINT
+    if len(verdict_columns) > 1:
+        other_columns = ", ".join(other for other in verdict_columns if other != verdict_column)
+        log.notes.append(
+            Note(f"{path.name}: the verdict is {verdict_column}; also available: {other_columns} (--filter NAME).")
+        )
     return log
 
 
-def _entry(row: Row, judge: VerdictReader, mark: str | None) -> Entry:
+def _entry(row: Row, judge: VerdictReader, verdict_column: str | None) -> Entry:
     question = row.text("problem", "question")
-    verdict = _verdict(row, judge, mark) if mark else None
+    verdict = _verdict(row, judge, verdict_column) if verdict_column else None
     if verdict == Verdict.WRONG and "predicted_answer" in row.values and row.text("predicted_answer") is None:
         verdict = Verdict.UNREAD
     return Entry(
@@ -74,10 +76,10 @@ def _entry(row: Row, judge: VerdictReader, mark: str | None) -> Entry:
     )
 
 
-def _verdict(row: Row, judge: VerdictReader, mark: str) -> str | None:
+def _verdict(row: Row, judge: VerdictReader, verdict_column: str) -> str | None:
     """A judge model answers in prose that ends in "Judgement: Yes" or "Judgement: No"; anything else is no verdict."""
-    value = row.values.get(mark)
-    if mark == "judgement" and isinstance(value, str):
+    value = row.values.get(verdict_column)
+    if verdict_column == "judgement" and isinstance(value, str):
         answers = JUDGEMENT.findall(value)
         value = answers[-1] if answers else None
     return judge.mark(value, row.number)[0]

@@ -33,8 +33,8 @@ VERDICT_FIELDS = (
     "correct",
     "is_correct",
 )  # fields of details that are verdicts, the final one first
-EQUAL = "exact match"  # the verdict of details that have none
-PART = re.compile(r"(.+)_([0-9]{1,4})")  # the name of a part of a dataset
+EXACT_MATCH = "exact match"  # the verdict of details that have none
+PART_NAME = re.compile(r"(.+)_([0-9]{1,4})")  # the name of a part of a dataset
 NUMBER = re.compile("[0-9]{1,9}")
 HUMAN = ("HUMAN", "user")
 HINT = "Run OpenCompass with --dump-eval-details, which writes the verdict of each sample to its results/ folder"
@@ -44,9 +44,9 @@ def recognise(head: Head) -> bool:
     """Numbered predictions, or details of results whose predictions are not there."""
     if head.container not in (Container.JSON, Container.JSONL):
         return False
-    if _predicted(head.first):
+    if _has_predictions(head.first):
         return True
-    first = next(iter(_listed(head.first.get("details"))), {})
+    first = next(iter(_detail_list(head.first.get("details"))), {})
     return bool(first.keys() & {*VERDICT_FIELDS, "origin_prediction"}) and not _companion_files(
         head.path, "results", "predictions"
     )
@@ -57,34 +57,36 @@ def read(path: Path, head: Head, options: Options) -> Log:
     check_maps("opencompass", options, ())
     if options.split_by is not None:
         raise OffleashError(
-            f"{path} is one run of OpenCompass: it has no column {options.split_by!r} to split by. "
+            f"{path} holds a single OpenCompass run and has no column {options.split_by!r} to split by. "
             "Leave out --split-by."
         )
-    whole = fields_of(head.first if head.container is Container.JSON else document(path))
-    predicted = _predicted(whole)
-    companions = _companion_files(path, "predictions", "results") if predicted else []
-    results = (fields_of(document(companions[0])) if companions else {}) if predicted else whole
-    details = _compared(_listed(results.get("details")), results.get("accuracy"))
+    document_fields = fields_of(head.first if head.container is Container.JSON else document(path))
+    has_predictions = _has_predictions(document_fields)
+    companions = _companion_files(path, "predictions", "results") if has_predictions else []
+    results = (fields_of(document(companions[0])) if companions else {}) if has_predictions else document_fields
+    details = _with_exact_match(_detail_list(results.get("details")), results.get("accuracy"))
     names = dict.fromkeys(name for detail in details for name in detail)
     if options.filter is not None and options.filter not in names:
         raise unknown("field of details", options.filter, names)
-    mark = options.filter or next((name for name in (*VERDICT_FIELDS, EQUAL) if name in names), None)
-    if predicted:
+    verdict_field = options.filter or next((name for name in (*VERDICT_FIELDS, EXACT_MATCH) if name in names), None)
+    if has_predictions:
         offset = _offset(path) if companions and companions[0].stem != path.stem else 0
-        rows = [Row(path, int(key) + 1, fields_of(value)) for key, value in whole.items() if NUMBER.fullmatch(key)]
+        rows = [
+            Row(path, int(key) + 1, fields_of(value)) for key, value in document_fields.items() if NUMBER.fullmatch(key)
+        ]
         rows.sort(key=lambda row: row.number)
-        part = _Dataset(path, details, mark, offset, _size(rows, details, offset))
+        part = _Dataset(path, details, verdict_field, offset, _size(rows, details, offset))
     else:
         rows = [Row(path, number, detail) for number, detail in enumerate(details, 1)]
-        part = _Dataset(path, details, mark, 0, len(rows))
-    log = Log("opencompass", f"OpenCompass {mark}" if mark else None, iter(()), companions=companions)
+        part = _Dataset(path, details, verdict_field, 0, len(rows))
+    log = Log("opencompass", f"OpenCompass {verdict_field}" if verdict_field else None, iter(()), companions=companions)
     if path.parent.parent.name in ("predictions", "results"):
         log.facts["model"] = path.parent.name
-    log.frames = converted(log, rows, path, options, part.prediction if predicted else part.detail)
-    if mark is None:
+    log.frames = converted(log, rows, path, options, part.prediction if has_predictions else part.detail)
+    if verdict_field is None:
         log.unverified_hint = HINT
-    elif others := [name for name in names if name.endswith("correct") and name != mark]:
-        text = f"the verdict is {mark}; also available: {', '.join(others)} (--filter NAME)."
+    elif other_fields := [name for name in names if name.endswith("correct") and name != verdict_field]:
+        text = f"the verdict is {verdict_field}; also available: {', '.join(other_fields)} (--filter NAME)."
         log.notes.append(Note(f"{path.name}: {text}"))
     return log
 
@@ -95,7 +97,7 @@ class _Dataset:
 
     path: Path
     details: list[Mapping[str, object]]
-    mark: str | None
+    verdict_field: str | None
     offset: int  # samples in the parts of the dataset before this file
     size: int  # problems in the dataset, which repeats after them
 
@@ -106,35 +108,37 @@ class _Dataset:
         prompt, texts = _prompt(row.values.get("origin_prompt")), row.values.get("prediction")
         about = self._about(row, str(problem), prompt, row.values.get("gold"))
         if isinstance(texts, list):  # scored by their majority
-            judge.shared += len(texts)
+            judge.samples_with_shared_verdict += len(texts)
             yield from (about._replace(text=text_of(text)) for text in texts)
             return
         detail = self.details[problem] if problem < len(self.details) else {}
-        values = detail.get(self.mark or "")
+        values = detail.get(self.verdict_field or "")
         if not isinstance(values, list):  # one object per sample, not per problem
             detail = self.details[place] if place < len(self.details) else {}
-            values = detail.get(self.mark or "")
+            values = detail.get(self.verdict_field or "")
         entry = about._replace(sample=sample, text=text_of(texts), tokens=integer_of(row.values.get("res_length")))
-        yield self._judged(entry, _nth(values, sample), row, judge)
+        yield self._with_verdict(entry, _value_at_position(values, sample), row, judge)
 
     def detail(self, row: Row, judge: VerdictReader) -> Iterator[Entry]:
         """The samples of a row of details: one, or lists of them."""
         name = row.text("example_abbr") or str(row.number - 1)
         prompts = row.values.get("prompt")
         chat = isinstance(prompts, list) and bool(prompts) and isinstance(prompts[0], dict)
-        prompt = _prompt(prompts if chat else _nth(prompts, 0))
+        prompt = _prompt(prompts if chat else _value_at_position(prompts, 0))
         golds = next((row.values[key] for key in ("references", "answer", "refr", "gold") if key in row.values), None)
         texts = next(
             (row.values[key] for key in ("origin_prediction", "prediction", "pred") if key in row.values), None
         )
-        marks = row.values.get(self.mark or "")
-        several = isinstance(marks, list)
-        about = self._about(row, name, prompt, _nth(golds, 0) if several else golds)
-        for sample in range(len(marks)) if isinstance(marks, list) else (0,):
-            text = _nth(texts, sample)
+        values = row.values.get(self.verdict_field or "")
+        has_several = isinstance(values, list)
+        about = self._about(row, name, prompt, _value_at_position(golds, 0) if has_several else golds)
+        for sample in range(len(values)) if isinstance(values, list) else (0,):
+            text = _value_at_position(texts, sample)
             answer = row.values.get("predictions", row.values.get("pred"))
-            entry = about._replace(sample=sample, text=text_of(text), answer=text_of(_nth(answer, sample)))
-            yield self._judged(entry, _nth(marks, sample), row, judge)
+            entry = about._replace(
+                sample=sample, text=text_of(text), answer=text_of(_value_at_position(answer, sample))
+            )
+            yield self._with_verdict(entry, _value_at_position(values, sample), row, judge)
 
     def _about(self, row: Row, name: str, prompt: str | None, golds: object) -> Entry:
         """The problem of a row. Several golds are alternatives: no single one for a verifier."""
@@ -148,28 +152,28 @@ class _Dataset:
             row=row.number,
         )
 
-    def _judged(self, entry: Entry, value: object, row: Row, judge: VerdictReader) -> Entry:
-        if self.mark is None:
+    def _with_verdict(self, entry: Entry, value: object, row: Row, judge: VerdictReader) -> Entry:
+        if self.verdict_field is None:
             return entry
         verdict, score = judge.mark(value, row.number)
         return entry._replace(verdict=verdict, score=score)
 
 
-def _predicted(values: Mapping[str, object]) -> bool:
+def _has_predictions(values: Mapping[str, object]) -> bool:
     """Whether these are numbered predictions: "0": {"origin_prompt": ..., "prediction": ...}."""
     first = fields_of(next(iter(values.values()), None))
-    numbered = bool(values) and all(NUMBER.fullmatch(str(key)) for key in values)
-    return numbered and "prediction" in first and bool(first.keys() & {"origin_prompt", "gold", "testing input"})
+    has_number_keys = bool(values) and all(NUMBER.fullmatch(str(key)) for key in values)
+    return has_number_keys and "prediction" in first and bool(first.keys() & {"origin_prompt", "gold", "testing input"})
 
 
-def _listed(details: object) -> list[Mapping[str, object]]:
+def _detail_list(details: object) -> list[Mapping[str, object]]:
     """Details in their order; the object also holds `type`, which is not one."""
     if isinstance(details, dict):
         details = [detail for key, detail in details.items() if NUMBER.fullmatch(str(key))]
     return [fields_of(detail) for detail in details] if isinstance(details, list) else []
 
 
-def _compared(details: list[Mapping[str, object]], accuracy: object) -> list[Mapping[str, object]]:
+def _with_exact_match(details: list[Mapping[str, object]], accuracy: object) -> list[Mapping[str, object]]:
     """Details without a verdict, with that of an exact match where this is what the accuracy was counted by."""
     pairs = [(detail.get("predictions"), detail.get("references")) for detail in details]
     if (
@@ -179,29 +183,33 @@ def _compared(details: list[Mapping[str, object]], accuracy: object) -> list[Map
     ):
         return details
     matches = [prediction == reference for prediction, reference in pairs]
-    counted = isinstance(accuracy, int | float) and abs(accuracy - 100 * sum(matches) / len(matches)) < 0.01
-    return [{**detail, EQUAL: match} for detail, match in zip(details, matches, strict=True)] if counted else details
+    matches_accuracy = isinstance(accuracy, int | float) and abs(accuracy - 100 * sum(matches) / len(matches)) < 0.01
+    return (
+        [{**detail, EXACT_MATCH: match} for detail, match in zip(details, matches, strict=True)]
+        if matches_accuracy
+        else details
+    )
 
 
-def _companion_files(path: Path, own: str, other: str) -> list[Path]:
+def _companion_files(path: Path, own_folder: str, other_folder: str) -> list[Path]:
     """The files of the same dataset in the other folder: of the whole dataset, or of its parts."""
-    if path.parent.parent.name != own:
+    if path.parent.parent.name != own_folder:
         return []
-    folder = path.parent.parent.with_name(other) / path.parent.name
-    part = PART.fullmatch(path.stem)
+    folder = path.parent.parent.with_name(other_folder) / path.parent.name
+    part = PART_NAME.fullmatch(path.stem)
     names = [path.name, f"{path.stem}_0{path.suffix}", f"{part[1]}{path.suffix}" if part else path.name]
     return [folder / name for name in names if (folder / name).is_file()]
 
 
 def _dataset(path: Path) -> str | None:
     """The name of the dataset; a number at its end is that of a part where the part before it is there."""
-    part = PART.fullmatch(path.stem)
+    part = PART_NAME.fullmatch(path.stem)
     return part[1] if part and path.with_name(f"{part[1]}_0{path.suffix}").is_file() else path.stem
 
 
 def _offset(path: Path) -> int:
     """Samples in the parts before this one."""
-    part = PART.fullmatch(path.stem)
+    part = PART_NAME.fullmatch(path.stem)
     before = [path.with_name(f"{part[1]}_{number}{path.suffix}") for number in range(int(part[2]))] if part else []
     missing = [name for name in before if not name.is_file()]
     if missing:
@@ -216,8 +224,8 @@ def _size(rows: list[Row], details: list[Mapping[str, object]], offset: int) -> 
     last = max((row.number for row in rows), default=1)
     keys = [(text_of(row.values.get("origin_prompt")), text_of(row.values.get("gold"))) for row in rows]
     divisors = (size for size in range(1, len(keys)) if len(keys) % size == 0 and keys[0] == keys[size])
-    whole = offset == 0 and last == len(keys)  # a part, or a file with gaps, shows no period
-    period = next((size for size in divisors if keys[size:] == keys[:-size]), None) if whole else None
+    is_complete = offset == 0 and last == len(keys)  # a part, or a file with gaps, shows no period
+    period = next((size for size in divisors if keys[size:] == keys[:-size]), None) if is_complete else None
     return period or max(len(details), offset + last)
 
 
@@ -226,11 +234,11 @@ def _prompt(prompt: object) -> str | None:
     if not isinstance(prompt, list):
         return text_of(prompt)
     turns = [fields_of(turn) for turn in prompt]
-    asked = [turn for turn in turns if turn.get("role") in HUMAN] or turns
-    return "\n\n".join(text_of(turn.get("prompt", turn.get("content"))) or "" for turn in asked)
+    user_turns = [turn for turn in turns if turn.get("role") in HUMAN] or turns
+    return "\n\n".join(text_of(turn.get("prompt", turn.get("content"))) or "" for turn in user_turns)
 
 
-def _nth(values: object, place: int) -> object:
+def _value_at_position(values: object, place: int) -> object:
     """A value, or of a list over samples that of one."""
     if not isinstance(values, list):
         return values

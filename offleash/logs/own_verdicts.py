@@ -42,12 +42,12 @@ class VerdictReader:
     path: Path
     threshold: float  # a score at or above it is correct
     partial: int = 0  # scores above 0 that count as wrong
-    above: int = 0  # scores above 1: the threshold of 1 may not be what the user wants
+    above_one: int = 0  # scores above 1: the threshold of 1 may not be what the user wants
     missing: int = 0  # null or NaN
     first_missing: int = 0  # row
     empty: int = 0  # rows without a sample
     first_empty: int = 0  # row
-    shared: int = 0  # samples that have one verdict per problem between them
+    samples_with_shared_verdict: int = 0  # samples that have one verdict per problem between them
 
     def mark(self, value: object, row: int) -> tuple[str | None, float | None]:
         """Verdict and score of one mark.
@@ -72,7 +72,7 @@ class VerdictReader:
             self._miss(1, row)
             return None, None
         self.partial += 0 < score < min(1.0, self.threshold)
-        self.above += score > 1
+        self.above_one += score > 1
         return (Verdict.CORRECT if score >= self.threshold else Verdict.WRONG), score
 
     def marks(self, values: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -84,11 +84,11 @@ class VerdictReader:
             scores = values.str.strip_chars().cast(pl.Float64, strict=False)
             if scores.null_count() == values.null_count():
                 return self._scores(scores, rows)
-        before = self.partial, self.above, self.missing
-        read = {value: self.mark(value, self._row_of(values, rows, value)) for value in seen.to_list()}
-        self.partial, self.above, self.missing = before  # the marks were read once each, not once a row
-        verdicts = pl.Series([read[value][0] for value in values.to_list()], dtype=VERDICT)
-        scores = pl.Series([read[value][1] for value in values.to_list()], dtype=pl.Float64)
+        before = self.partial, self.above_one, self.missing
+        results_by_value = {value: self.mark(value, self._row_of(values, rows, value)) for value in seen.to_list()}
+        self.partial, self.above_one, self.missing = before  # the marks were read once each, not once a row
+        verdicts = pl.Series([results_by_value[value][0] for value in values.to_list()], dtype=VERDICT)
+        scores = pl.Series([results_by_value[value][1] for value in values.to_list()], dtype=pl.Float64)
         self._count(scores, verdicts, rows)
         return verdicts, scores
 
@@ -105,12 +105,12 @@ class VerdictReader:
                 f"{self.path.name}: {self.empty} rows have no sample (first: row {self.first_empty}) and were left out."
             )
             notes.append(Note(text, self.empty, left_out=True))
-        if self.shared:
+        if self.samples_with_shared_verdict:
             notes.append(
                 Note(
-                    f"{self.path.name}: {self.shared} samples share one verdict per problem, which does not say which "
-                    "of them are correct; they are kept as unverified.",
-                    self.shared,
+                    f"{self.path.name}: {self.samples_with_shared_verdict} samples share one verdict per problem, which does "
+                    "not say which of them are correct; they are kept as unverified.",
+                    self.samples_with_shared_verdict,
                 )
             )
         if self.partial:
@@ -121,9 +121,11 @@ class VerdictReader:
                     self.partial,
                 )
             )
-        if self.above:
-            text = f"{self.path.name}: {self.above} scores are above 1; {self.threshold:g} or more counts as correct"
-            notes.append(Note(f"{text} (--threshold).", self.above))
+        if self.above_one:
+            text = (
+                f"{self.path.name}: {self.above_one} scores are above 1; {self.threshold:g} or more counts as correct"
+            )
+            notes.append(Note(f"{text} (--threshold).", self.above_one))
         if self.missing:
             notes.append(
                 Note(
@@ -161,7 +163,7 @@ class VerdictReader:
 
     def _count(self, scores: pl.Series, verdicts: pl.Series, rows: pl.Series) -> None:
         self.partial += int(((scores > 0) & (scores < min(1.0, self.threshold))).sum())
-        self.above += int((scores > 1).sum())
+        self.above_one += int((scores > 1).sum())
         empty = verdicts.is_null()
         if empty.any():
             self._miss(int(empty.sum()), int(rows.filter(empty)[0]))

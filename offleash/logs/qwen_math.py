@@ -28,23 +28,23 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """As many samples per row as its lists are long."""
-    scored = "score" in head.columns
-    log = row_log("qwen_math", head, options, _entries, "Qwen2.5-Math grader" if scored else None)
-    log.unverified_hint = "" if scored else HINT
+    has_scores = "score" in head.columns
+    log = row_log("qwen_math", head, options, _entries, "Qwen2.5-Math grader" if has_scores else None)
+    log.unverified_hint = "" if has_scores else HINT
     return log
 
 
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     texts = row.items("code")
     answers = row.items("pred")
-    marks = row.items("score") if "score" in row.values else None
-    row.require_same_length({"code": texts, "pred": answers, "score": marks})
+    scores = row.items("score") if "score" in row.values else None
+    row.require_same_length({"code": texts, "pred": answers, "score": scores})
     if not texts:
         judge.no_sample(row.number)
     question, finishes = row.text("question"), row.values.get("finish_reason")
     about = Entry(problem=row.problem("idx", question=question), question=question, gold=row.text("gt"), row=row.number)
     for index, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-        verdict, score = judge.mark(marks[index], row.number) if marks is not None else (None, None)
+        verdict, score = judge.mark(scores[index], row.number) if scores is not None else (None, None)
         if verdict == Verdict.WRONG and answer == "":  # the extractor found nothing
             verdict = Verdict.UNREAD
         finish = text_of(finishes[index]) if isinstance(finishes, list) and len(finishes) == len(texts) else None

@@ -80,7 +80,7 @@ ENTRY_POINTS = "offleash.formats"
 MISSING_SHARE = 0.7  # of its columns, beyond which a format is not near
 
 # Formats that choose by --filter.
-FILTERED = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
+FORMATS_WITH_FILTERS = ("lm_eval", "lighteval", "inspect", "nemo_skills", "evalplus", "helm", "opencompass")
 
 
 def open_log(path: Path, options: Options, format: str | None = None) -> Log:  # noqa: A002 - the word of the command line
@@ -94,13 +94,13 @@ def open_log(path: Path, options: Options, format: str | None = None) -> Log:  #
     else:
         kind, head = chosen, _rows_inside(head, options) if format in TABLES or options.rows else head
     if kind is None:
-        raise _unrecognised(head)
+        raise _unrecognised_error(head)
     log = kind.read(path, head, options)
     log.notes.extend(notes)
     # A note and not an error: one --filter may be meant for another file of the same comparison.
-    if options.filter is not None and kind.name not in FILTERED:
-        what = f"--filter {options.filter} is not used: {kind.name} has nothing to choose from"
-        log.notes.append(Note(f"{path.name}: {what}."))
+    if options.filter is not None and kind.name not in FORMATS_WITH_FILTERS:
+        filter_note = f"--filter {options.filter} is not used: {kind.name} logs have no filter to choose"
+        log.notes.append(Note(f"{path.name}: {filter_note}."))
     return log
 
 
@@ -110,12 +110,12 @@ def format_named(name: str) -> Format:
         return FORMATS[name]
     from offleash.plugins import find_plugin, plugin_names  # here: our own formats need no plugins
 
-    own = find_plugin(ENTRY_POINTS, name, "log format")
-    if own is None:
+    plugin = find_plugin(ENTRY_POINTS, name, "log format")
+    if plugin is None:
         raise unknown("format", name, [*FORMATS, *plugin_names(ENTRY_POINTS)])
-    if not isinstance(own, Format):
-        raise OffleashError(f"The log format {name} is a {type(own).__name__}. Name a Format: FILE.py:FORMAT.")
-    return own
+    if not isinstance(plugin, Format):
+        raise OffleashError(f"The log format {name} is a {type(plugin).__name__}. Name a Format: FILE.py:FORMAT.")
+    return plugin
 
 
 def plugin_formats(notes: list[Note]) -> Iterator[Format]:
@@ -135,7 +135,7 @@ def plugin_formats(notes: list[Note]) -> Iterator[Format]:
             notes.append(Note(text, warning=True, code="plugin_not_loaded"))
 
 
-def recognised(head: Head, options: Options) -> Format | None:
+def recognise_format(head: Head, options: Options) -> Format | None:
     """The first format that recognises the file. A table whose columns the user maps needs no recognising."""
     return _match(head, options, [])[0]
 
@@ -172,7 +172,7 @@ def _rows_inside(head: Head, options: Options) -> Head:
     return inside(head, options)
 
 
-def _unrecognised(head: Head) -> OffleashError:
+def _unrecognised_error(head: Head) -> OffleashError:
     if not head.columns:
         return OffleashError(
             f"{head.path}: row 1 is empty, so its format cannot be recognised. Is it a log of samples?"
@@ -186,11 +186,11 @@ def _unrecognised(head: Head) -> OffleashError:
     maps = " ".join(f"--map {role}=COLUMN" for role in roles) or "--log-format NAME"
     return OffleashError(
         f"{head.path} ({head.container.value}) has the columns {shown}, which match no known format"
-        f"{_nearest(head)}. Name them with {maps}{' (or verdict=COLUMN)' if 'text' in roles else ''}."
+        f"{_nearest_formats(head)}. Name them with {maps}{' (or verdict=COLUMN)' if 'text' in roles else ''}."
     )
 
 
-def _nearest(head: Head) -> str:
+def _nearest_formats(head: Head) -> str:
     """The two formats of such files of which the largest share of columns is there, each with those that are not."""
     present_names = {normal_name(name) for name in head.columns}
     shares = []

@@ -67,8 +67,8 @@ def _total(row: Row) -> object:
 
 def _gold(extras: Mapping[str, object]) -> str | None:
     """The gold answer, where verl's and SkyRL's datasets keep it, or a column of the dataset that is named so."""
-    rewarded = fields_of(extras.get("reward_spec")) or fields_of(extras.get("reward_model"))
-    return text_of(first_of(rewarded, ("ground_truth",)) or first_of(extras, GOLD))
+    reward_spec = fields_of(extras.get("reward_spec")) or fields_of(extras.get("reward_model"))
+    return text_of(first_of(reward_spec, ("ground_truth",)) or first_of(extras, GOLD))
 
 
 FORMAT = Format(

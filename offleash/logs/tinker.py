@@ -30,34 +30,36 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per row, without its text; the verdict is the metric `correct`, else `total_reward`."""
-    mark = "correct" if "correct" in _metrics(Row(path, 1, head.first)) else "total_reward"
-    mark = options.columns.get("verdict", mark)
+    verdict_metric = "correct" if "correct" in _metrics(Row(path, 1, head.first)) else "total_reward"
+    verdict_metric = options.columns.get("verdict", verdict_metric)
 
     def expand(row: Row) -> Iterator[Row]:
         yield Row(row.path, row.number, {**row.values, **_metrics(row)})
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        if mark not in row.values:
-            row.fail(f"it has no {mark!r}, neither as a field nor as a metric of its last step")
-        yield _entry(row, judge, mark)
+        if verdict_metric not in row.values:
+            row.fail(f"it has no {verdict_metric!r}, neither as a field nor as a metric of its last step")
+        yield _entry(row, judge, verdict_metric)
 
     log = training_log(
-        "tinker", head, options, convert, f"tinker {mark}", maps=("verdict",), expand=expand, step="iteration"
+        "tinker", head, options, convert, f"tinker {verdict_metric}", maps=("verdict",), expand=expand, step="iteration"
     )
     if _is_test(head.first.get("split")):
-        what = "problems are identified only by their position in the test set; both runs must use the same test set"
+        identity_note = (
+            "problems are identified only by their position in the test set; both runs must use the same test set"
+        )
     else:
         log.ids = Ids.GROUP
-        what = "groups of a training run have no texts, so they cannot be matched with those of another file"
-    log.notes.append(Note(f"{path.name}: {what}."))
+        identity_note = "groups of a training run have no texts, so they cannot be matched with those of another file"
+    log.notes.append(Note(f"{path.name}: {identity_note}."))
     return log
 
 
-def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
+def _entry(row: Row, judge: VerdictReader, verdict_metric: str) -> Entry:
     split, group = row.text("split"), row.integer("group_idx")
     if group is None:
         row.fail("'group_idx' is missing")
-    verdict, score = judge.mark(row.values.get(mark), row.number)
+    verdict, score = judge.mark(row.values.get(verdict_metric), row.number)
     return Entry(
         # A file of several iterations (joined by a user) has a group 0 in each of them.
         problem=str(group) if _is_test(split) else f"{row.text('iteration')}/{group}",

@@ -97,8 +97,8 @@ class Steps:
         """Known only after the last row."""
         if self.split_by == self.column or len(self.seen) < 2:
             return []
-        what = f"samples of {len(self.seen)} training steps are drawn from different weights"
-        return [Note(f"{self.path.name}: {what}; --split-by {self.column} keeps them apart.")]
+        steps_note = f"samples of {len(self.seen)} training steps are drawn from different weights"
+        return [Note(f"{self.path.name}: {steps_note}; --split-by {self.column} keeps them apart.")]
 
 
 def step_in_name(path: Path, pattern: str = r"step_?(\d+)") -> str | None:
@@ -139,8 +139,8 @@ def choose_reward(rewards: Sequence[str], head: Head, options: Options) -> str:
         if len(names) == 1:
             return names[0]
     raise OffleashError(
-        f"{head.path} has the reward columns {', '.join(rewards) or '(none)'}; which of them says that a sample is "
-        f"correct? Name it with --map verdict=NAME{f', for example --map verdict={rewards[0]}' if rewards else ''}."
+        f"{head.path} has the reward columns {', '.join(rewards) or '(none)'}. Name the one that says whether a "
+        f"sample is correct: --map verdict=NAME{f', for example --map verdict={rewards[0]}' if rewards else ''}."
     )
 
 
@@ -174,16 +174,16 @@ def overlap(before: pl.DataFrame, after: pl.DataFrame) -> int:
     if before.columns != after.columns or before.is_empty() or after.is_empty():
         return 0
     old, new = _keys(before), _keys(after)
-    shorter = min(len(old), len(new))
-    if old[:shorter] == new[:shorter]:
-        return shorter
+    shorter_length = min(len(old), len(new))
+    if old[:shorter_length] == new[:shorter_length]:
+        return shorter_length
     for start in range(max(len(old) - len(new), 1), len(old)):
         size = len(old) - start
         if old[start] != new[0] or old[start:] != new[:size]:
             continue
         inside = old[start - 1][0] == old[start][0]  # the group began before
-        cut = size < len(new) and new[size - 1][0] == new[size][0]  # the group goes on
-        return 0 if inside or cut else size
+        group_continues = size < len(new) and new[size - 1][0] == new[size][0]  # the group goes on
+        return 0 if inside or group_continues else size
     return 0
 
 

@@ -120,8 +120,8 @@ def _steps(path: Path, options: Options) -> list[Note]:
         )
     if len(steps) < 2:
         return [Note(f"{path.name}: samples of training step {steps[0]}.")]
-    what = f"samples of {len(steps)} training steps, {steps[0]} to {steps[-1]}, are drawn from different weights"
-    return [Note(f"{path.name}: {what}; --split-by step keeps them apart.")]
+    steps_note = f"samples of {len(steps)} training steps, {steps[0]} to {steps[-1]}, are drawn from different weights"
+    return [Note(f"{path.name}: {steps_note}; --split-by step keeps them apart.")]
 
 
 def _mixed_split_notes(path: Path, head: Head, options: Options) -> list[Note]:
@@ -138,8 +138,8 @@ def _mixed_split_notes(path: Path, head: Head, options: Options) -> list[Note]:
     names = sorted(values[marker].drop_nulls().unique().to_list())
     if len(names) < 2:
         return []
-    what = f"{marker} is {' or '.join(names[:3])}: rows of training and of evaluation may be mixed"
-    return [Note(f"{path.name}: {what}; --split-by {marker} keeps them apart.")]
+    split_note = f"{marker} is {' or '.join(names[:3])}: rows of training and of evaluation may be mixed"
+    return [Note(f"{path.name}: {split_note}; --split-by {marker} keeps them apart.")]
 
 
 FORMAT = Format(

@@ -33,9 +33,9 @@ TRACES = {"task", "traces", "ok"}
 def recognise(head: Head) -> bool:
     """The fields of either version."""
     columns = set(head.columns)
-    named = "example_id" in columns or {"id", "task"} <= columns  # `id` alone is anybody's table
+    has_task = "example_id" in columns or {"id", "task"} <= columns  # `id` alone is anybody's table
     has_traces = columns >= TRACES and not is_training_trace(head.first)
-    return head.container is Container.JSONL and (has_traces or (columns >= RESULTS and named))
+    return head.container is Container.JSONL and (has_traces or (columns >= RESULTS and has_task))
 
 
 def is_training_trace(values: Mapping[str, object]) -> bool:
@@ -75,8 +75,8 @@ class Errors:
         """How many were left out, known only after the last row."""
         if not self.count:
             return []
-        what = f"{self.count} rollouts ended in an error (first: row {self.first}) and were left out."
-        return [Note(f"{self.path.name}: {what}", self.count, left_out=True)]
+        errors_note = f"{self.count} rollouts ended in an error (first: row {self.first}) and were left out."
+        return [Note(f"{self.path.name}: {errors_note}", self.count, left_out=True)]
 
 
 def _result(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:

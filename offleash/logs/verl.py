@@ -33,22 +33,26 @@ def recognise(head: Head) -> bool:
 
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per row; the verdict is `acc`, else `score`, or what --map verdict=COLUMN names."""
-    own = "acc" if "acc" in head.columns else "score"
-    mark = require_column(options.columns.get("verdict", own), head.columns, head.path, "--map verdict")
+    default_column = "acc" if "acc" in head.columns else "score"
+    verdict_column = require_column(
+        options.columns.get("verdict", default_column), head.columns, head.path, "--map verdict"
+    )
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
-        yield _entry(row, judge, mark)
+        yield _entry(row, judge, verdict_column)
 
-    log = training_log("verl", head, options, convert, f"verl {mark}", maps=("verdict",))
+    log = training_log("verl", head, options, convert, f"verl {verdict_column}", maps=("verdict",))
     log.ids = Ids.GROUP if "uid" in head.columns else Ids.PROBLEM
-    if mark != "score":
-        log.notes.append(Note(f"{path.name}: the verdict is {mark}; score is also available (--map verdict=NAME)."))
+    if verdict_column != "score":
+        log.notes.append(
+            Note(f"{path.name}: the verdict is {verdict_column}; score is also available (--map verdict=NAME).")
+        )
     return log
 
 
-def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
+def _entry(row: Row, judge: VerdictReader, verdict_column: str) -> Entry:
     question = row.text("input")
-    verdict, _ = judge.mark(row.values.get(mark), row.number)
+    verdict, _ = judge.mark(row.values.get(verdict_column), row.number)
     return Entry(
         problem=row.problem("uid", question=question),
         question=question,

@@ -69,8 +69,18 @@ def log_hypergeometric(hits: ArrayLike, drawn: ArrayLike, correct: ArrayLike, k:
     x, n, c, k = _integers(hits, drawn, correct, k)
     possible = (x >= 0) & (x <= c) & (k - x >= 0) & (k - x <= n - c) & (c <= n)
     x, n, c, k = (np.where(possible, value, 0) for value in (x, n, c, k))
-    wrong, rest = n - c, k - x
-    terms = [(c, 1), (x, -1), (c - x, -1), (wrong, 1), (rest, -1), (wrong - rest, -1), (n, -1), (k, 1), (n - k, 1)]
+    wrong_total, wrong_drawn = n - c, k - x
+    terms = [
+        (c, 1),
+        (x, -1),
+        (c - x, -1),
+        (wrong_total, 1),
+        (wrong_drawn, -1),
+        (wrong_total - wrong_drawn, -1),
+        (n, -1),
+        (k, 1),
+        (n - k, 1),
+    ]
     return np.where(possible, _log_factorials(terms), -np.inf)
 
 
@@ -198,27 +208,27 @@ def binomial_pmf(hits: ArrayLike, draws: ArrayLike, rate: ArrayLike) -> Float:
     """
     x, n = _integers(hits, draws)
     p = np.asarray(rate, dtype=np.float64)
-    inner = (x > 0) & (x < n)  # at the ends the saddle point is p^n or (1-p)^n itself
-    hit, miss = np.where(inner, x, 1), np.where(inner, n - x, 1)
-    both = hit + miss
+    is_inner = (x > 0) & (x < n)  # at the ends the saddle point is p^n or (1-p)^n itself
+    hit_count, miss_count = np.where(is_inner, x, 1), np.where(is_inner, n - x, 1)
+    both = hit_count + miss_count
     with np.errstate(divide="ignore", invalid="ignore"):
-        log = _stirling_error(both) - _stirling_error(hit) - _stirling_error(miss)
-        log = log - _deviance(hit, both * p) - _deviance(miss, both * (1 - p))
-        middle = np.exp(log) * np.sqrt(both / (2 * np.pi * hit * miss))
+        log = _stirling_error(both) - _stirling_error(hit_count) - _stirling_error(miss_count)
+        log = log - _deviance(hit_count, both * p) - _deviance(miss_count, both * (1 - p))
+        saddle_point = np.exp(log) * np.sqrt(both / (2 * np.pi * hit_count * miss_count))
         ends = np.where(x == 0, np.exp(n * np.log1p(-p)), np.where(x == n, p ** np.maximum(n, 0), 0.0))
     ends = np.where((x == 0) & (n == 0), 1.0, ends)
-    return np.where(inner, np.where((p > 0) & (p < 1), middle, 0.0), ends)
+    return np.where(is_inner, np.where((p > 0) & (p < 1), saddle_point, 0.0), ends)
 
 
 def _deviance(count: Integer, mean: Float) -> Float:
     """count log(count/mean) + mean - count, without cancellation where the two are near (Loader's bd0)."""
-    far = count * np.log(count / mean) + mean - count
+    far_from_mean = count * np.log(count / mean) + mean - count
     slope = (count - mean) / (count + mean)
-    near, power = (count - mean) * slope, 2 * count * slope
+    near_mean, power = (count - mean) * slope, 2 * count * slope
     for j in range(1, 9):  # slope^2 < 0.01: nine terms leave 1e-18
         power = power * slope**2
-        near = near + power / (2 * j + 1)
-    return np.where(np.abs(slope) < 0.1, near, far)
+        near_mean = near_mean + power / (2 * j + 1)
+    return np.where(np.abs(slope) < 0.1, near_mean, far_from_mean)
 
 
 # log n! - log(sqrt(2 pi n) (n/e)^n): for small n from the definition, then Stirling's series

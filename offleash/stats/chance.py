@@ -27,7 +27,7 @@ from offleash.stats.intervals import (
     REPLICATES,
     Interval,
     clipped,
-    effective,
+    effective_size,
     percentile_intervals,
     replicate_sums,
     strata,
@@ -243,7 +243,7 @@ def retest(pair: Tally, k: int, replicates: int = REPLICATES, seed: int = 0) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_B = np.where(sums_B3[:, 1] > least, sums_B3[:, 0] / sums_B3[:, 1], np.nan)
     ratio_range, gain_range = percentile_intervals(np.stack([ratio_B, sums_B3[:, 2]], axis=1), estimate_2)
-    if float(effective(np.maximum(value_P3[:, 1], 0.0))) < MIN_EFFECTIVE_PROBLEMS:
+    if float(effective_size(np.maximum(value_P3[:, 1], 0.0))) < MIN_EFFECTIVE_PROBLEMS:
         ratio_range = NO_INTERVAL
     # (1-a)(b-a) is at least -1/4 and at most 1 for every target; pseudo-problems would let an interval pass these ends
     gain_range = clipped(gain_range, min(-len(pair) / 4, float(gain)), float(len(pair)))
@@ -349,7 +349,7 @@ def poisson_binomial_pmf(p_P: ArrayLike) -> Floats:
     p = _probabilities(p_P)
     if p.size == 0:
         return np.ones(1)
-    return _convolved([np.array([1.0 - x, x]) for x in p])
+    return _convolve_all([np.array([1.0 - x, x]) for x in p])
 
 
 def upper_tail(p_P: ArrayLike, observed: int) -> Tail:
@@ -368,12 +368,12 @@ def upper_tail(p_P: ArrayLike, observed: int) -> Tail:
     """
     pmf = poisson_binomial_pmf(p_P)
     if observed <= 0:
-        at = float(pmf[0]) if observed == 0 else 0.0
-        return Tail(1.0, 1.0 - at / 2)
+        probability_of_observed = float(pmf[0]) if observed == 0 else 0.0
+        return Tail(1.0, 1.0 - probability_of_observed / 2)
     if observed >= pmf.size:
         return Tail(0.0, 0.0)
-    above, at = float(pmf[observed + 1 :].sum()), float(pmf[observed])
-    return Tail(min(above + at, 1.0), min(above + at / 2, 1.0))
+    above, probability_of_observed = float(pmf[observed + 1 :].sum()), float(pmf[observed])
+    return Tail(min(above + probability_of_observed, 1.0), min(above + probability_of_observed / 2, 1.0))
 
 
 def _probabilities(p_P: ArrayLike) -> Floats:
@@ -384,16 +384,16 @@ def _probabilities(p_P: ArrayLike) -> Floats:
 
 
 def _in_original_order(sorted_P: Floats, order: NDArray[np.intp]) -> Floats:
-    out = np.empty_like(sorted_P)
-    out[order] = sorted_P
-    return out
+    unsorted_P = np.empty_like(sorted_P)
+    unsorted_P[order] = sorted_P
+    return unsorted_P
 
 
-def _convolved(pmfs: Sequence[Floats]) -> Floats:
+def _convolve_all(pmfs: Sequence[Floats]) -> Floats:
     # pairing neighbours keeps both sides of each convolution of equal length: P^2 multiplications in all
     while len(pmfs) > 1:
-        paired = [np.convolve(a, b) for a, b in zip(pmfs[::2], pmfs[1::2], strict=False)]
-        pmfs = paired if len(pmfs) % 2 == 0 else [*paired, pmfs[-1]]
+        convolved_pairs = [np.convolve(a, b) for a, b in zip(pmfs[::2], pmfs[1::2], strict=False)]
+        pmfs = convolved_pairs if len(pmfs) % 2 == 0 else [*convolved_pairs, pmfs[-1]]
     return pmfs[0]
 
 

@@ -15,8 +15,8 @@ from offleash.stats.change import common_budget
 from offleash.stats.intervals import LEVEL, REPLICATES, simultaneous_band
 from offleash.stats.support_classes import BEFORE, CellSums, reach_PRK, thinned_cells
 
-EQUAL = 1e-12  # pass@k of two runs that differ by less are equal but for rounding
-WITHIN = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
+EQUALITY_TOLERANCE = 1e-12  # pass@k of two runs that differ by less are equal but for rounding
+RATIO_BOUNDS = {"NSCR": (-1.0, 1.0), "difference": (-1.0, 1.0)}  # every other ratio lies between 0 and 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +99,7 @@ def curve(sums: CellSums, name: str, k_K: Integer | None = None) -> Curve:
     band_low_K, band_high_K = np.full(len(k_K), np.nan), np.full(len(k_K), np.nan)
     known_K = ~np.isnan(estimate_K) & ~np.isnan(replicate_BK).any(axis=0)
     band_low_K[known_K], band_high_K[known_K] = simultaneous_band(
-        replicate_BK[:, known_K], estimate_K[known_K], WITHIN.get(name, (0.0, 1.0))
+        replicate_BK[:, known_K], estimate_K[known_K], RATIO_BOUNDS.get(name, (0.0, 1.0))
     )
     # a band is symmetric and an interval need not be: what holds the whole curve holds each point too
     band_low_K, band_high_K = np.minimum(band_low_K, low_K), np.maximum(band_high_K, high_K)
@@ -138,13 +138,13 @@ class Crossing:
     reason: str | None
 
     @property
-    def resolved(self) -> bool:
+    def is_resolved(self) -> bool:
         return self.k is not None and self.low >= 1 and self.high <= self.most
 
     def text(self) -> str:
         if self.k is None:
             return self.reason or "none"
-        state = "" if self.resolved else ", not resolved"
+        state = "" if self.is_resolved else ", not resolved"
         return f"k = {self.k:.3g} [{', '.join(self.ends())}]{state}"
 
     def ends(self) -> tuple[str, str]:
@@ -202,7 +202,7 @@ def crossing(sums: CellSums, pair: Tally | None = None) -> Crossing:
     difference_K, intervals = sums.ratio_of("difference"), sums.intervals("difference")
     k_K, ahead_K = sums.k_K, -difference_K
     low_K, high_K = (-np.array([getattr(interval, end) for interval in intervals]) for end in ("high", "low"))
-    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < EQUAL, 0.0, ahead_K))
+    most, sign_K = int(k_K[-1]), np.sign(np.where(np.abs(ahead_K) < EQUALITY_TOLERANCE, 0.0, ahead_K))
     signs = sign_K[sign_K != 0]
     changes = int((signs[1:] != signs[:-1]).sum())
     behind_index, after = np.flatnonzero(high_K < 0), np.flatnonzero(low_K <= 0)
@@ -256,7 +256,7 @@ def equivalent_budgets(
     """
     before_K, before_BK = sums.ratio("before", paired=True)
     after_K, after_BK = sums.ratio("after", sums.index_of(budget_K), paired=True)
-    tails, most, out = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
+    tails, most, results = [(1 - level) / 2, (1 + level) / 2], int(sums.k_K[-1]), []
     estimate_K = _invert(sums.k_K, np.broadcast_to(before_K, (len(budget_K), len(before_K))), after_K)
     if pair is not None:
         estimate_K = _refine(pair, sums.k_K, before_K, after_K, estimate_K)
@@ -266,14 +266,14 @@ def equivalent_budgets(
         low, high = np.quantile(replicate_B, tails, method="inverted_cdf")
         reason = None
         if after_K[i] == 0 and before_K[0] == 0:
-            reason = "neither run has a correct sample at so small a budget"
+            reason = "neither run has a correct sample at such a small budget"
         elif estimate < 1:
             reason = "less than one sample of the run before"
         elif np.isinf(estimate):
             reason = f"more than {most} samples of the run before"
         ends = min(float(low), estimate), max(float(high), estimate)
-        out.append(EquivalentBudget(int(of), None if reason else estimate, *ends, most, reason))
-    return tuple(out)
+        results.append(EquivalentBudget(int(of), None if reason else estimate, *ends, most, reason))
+    return tuple(results)
 
 
 def _last_overtaking(
@@ -285,8 +285,10 @@ def _last_overtaking(
         return None, "the curves are equal at every k"
     overtakings = [(i, j) for i, j in pairwise(nonzero) if sign_K[i] < 0 < sign_K[j]]
     if not overtakings:
-        ahead = "before is ahead at every k" if sign_K[nonzero[0]] > 0 else f"before is never ahead up to k = {most}"
-        return None, ahead
+        conclusion = (
+            "before is ahead at every k" if sign_K[nonzero[0]] > 0 else f"before is never ahead up to k = {most}"
+        )
+        return None, conclusion
     if sign_K[nonzero[-1]] < 0:
         return None, f"before was ahead for a while and is behind again at k = {most}"
     where_2 = np.array(overtakings[-1])
@@ -306,13 +308,13 @@ def _overtaking_between(pair: Tally, low: int, high: int) -> tuple[Integer, Floa
     while ahead - behind > 1:
         middle = (behind + ahead) // 2
         lead = _lead(pair, np.array([middle]))[0]
-        if abs(lead) < EQUAL:
+        if abs(lead) < EQUALITY_TOLERANCE:
             break
         behind, ahead = (middle, ahead) if lead < 0 else (behind, middle)
     k_K = np.arange(behind, ahead + 1)
     lead_K = _lead(pair, k_K)
-    first = int(np.flatnonzero(lead_K <= -EQUAL)[-1])
-    last = first + 1 + int(np.flatnonzero(lead_K[first + 1 :] >= EQUAL)[0])
+    first = int(np.flatnonzero(lead_K <= -EQUALITY_TOLERANCE)[-1])
+    last = first + 1 + int(np.flatnonzero(lead_K[first + 1 :] >= EQUALITY_TOLERANCE)[0])
     return k_K[[first, last]], lead_K[[first, last]]
 
 
@@ -324,24 +326,24 @@ def _lead(pair: Tally, k_K: Integer) -> Float:
 
 def _refine(pair: Tally, k_K: Integer, before_K: Float, target_Q: Float, estimate_Q: Float) -> Float:
     """The equivalent budgets between neighbouring whole numbers of samples: bisection, since pass@k rises with k."""
-    right_Q = (before_K < target_Q[:, None] - EQUAL).sum(axis=1)
-    inner = np.flatnonzero((right_Q > 0) & (right_Q < len(k_K)))
-    low_Q, high_Q, target_Q = k_K[right_Q[inner] - 1], k_K[right_Q[inner]], target_Q[inner]
+    right_Q = (before_K < target_Q[:, None] - EQUALITY_TOLERANCE).sum(axis=1)
+    is_inner = np.flatnonzero((right_Q > 0) & (right_Q < len(k_K)))
+    low_Q, high_Q, target_Q = k_K[right_Q[is_inner] - 1], k_K[right_Q[is_inner]], target_Q[is_inner]
     while (high_Q - low_Q > 1).any():
         middle_Q = (low_Q + high_Q) // 2
-        reached_Q = reach_PRK(pair, middle_Q)[:, BEFORE].mean(axis=0) >= target_Q - EQUAL
+        reached_Q = reach_PRK(pair, middle_Q)[:, BEFORE].mean(axis=0) >= target_Q - EQUALITY_TOLERANCE
         low_Q, high_Q = np.where(reached_Q, low_Q, middle_Q), np.where(reached_Q, middle_Q, high_Q)
     value_2Q = np.stack([reach_PRK(pair, end_Q)[:, BEFORE].mean(axis=0) for end_Q in (low_Q, high_Q)])
     rise_Q = value_2Q[1] - value_2Q[0]
     share_Q = np.clip((target_Q - value_2Q[0]) / np.where(rise_Q > 0, rise_Q, 1.0), 0.0, 1.0)
     out_Q = estimate_Q.copy()
-    out_Q[inner] = np.exp(np.log(low_Q) + share_Q * (np.log(high_Q) - np.log(low_Q)))
+    out_Q[is_inner] = np.exp(np.log(low_Q) + share_Q * (np.log(high_Q) - np.log(low_Q)))
     return out_Q
 
 
 def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     """The k at which each rising curve meets its target: 0 below the first budget, inf above the last."""
-    below_B = (curve_BK < target_B[:, None] - EQUAL).sum(axis=1)
+    below_B = (curve_BK < target_B[:, None] - EQUALITY_TOLERANCE).sum(axis=1)
     rows = np.arange(len(curve_BK))
     right_B = np.clip(below_B, 1, max(len(k_K) - 1, 1)) if len(k_K) > 1 else np.zeros(len(rows), np.int64)
     left_B = np.maximum(right_B - 1, 0)
@@ -351,7 +353,7 @@ def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:
     log_k = np.log(k_K)
     budget_B = np.exp(log_k[left_B] + share_B * (log_k[right_B] - log_k[left_B]))
     first_B = curve_BK[:, 0]
-    below_range_B = (below_B == 0) & (first_B > target_B + EQUAL)
+    below_range_B = (below_B == 0) & (first_B > target_B + EQUALITY_TOLERANCE)
     return np.where(below_B == len(k_K), np.inf, np.where(below_range_B, 0.0, budget_B))
 
 

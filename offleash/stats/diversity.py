@@ -99,7 +99,7 @@ def entropy_chao_shen(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -
         array([0.8923, 0.    ])
     """
     answers = _answers(count_A, problem_A, problems)
-    singletons_P = _seen(answers, 1)
+    singletons_P = _answers_seen_times(answers, 1)
     # all seen once would make the coverage 0 and the entropy infinite; the authors' code takes one away
     coverage_P = 1 - np.where(singletons_P == answers.total_P, singletons_P - 1, singletons_P) / np.maximum(
         answers.total_P, 1
@@ -128,18 +128,22 @@ def entropy_chao_wang_jost(count_A: ArrayLike, problem_A: ArrayLike, problems: i
     from scipy.special import digamma
 
     answers = _answers(count_A, problem_A, problems)
-    n_P, singletons_P, doubletons_P = answers.total_P.astype(np.float64), _seen(answers, 1), _seen(answers, 2)
+    n_P, singletons_P, doubletons_P = (
+        answers.total_P.astype(np.float64),
+        _answers_seen_times(answers, 1),
+        _answers_seen_times(answers, 2),
+    )
     seen_A = answers.count_A / answers.total_A * (digamma(answers.total_A) - digamma(answers.count_A))
     unseen_P = np.zeros(answers.total_P.size)
-    some = singletons_P > 0
-    n, singletons, doubletons = n_P[some], singletons_P[some], doubletons_P[some]
+    has_singletons = singletons_P > 0
+    n, singletons, doubletons = n_P[has_singletons], singletons_P[has_singletons], doubletons_P[has_singletons]
     A = np.where(
         doubletons > 0,
         2 * doubletons / np.maximum((n - 1) * singletons + 2 * doubletons, 1),
         2 / ((n - 1) * (singletons - 1) + 2),
     )
     # (1-A)^(1-n) {-log A - sum_{r<n} (1-A)^r/r} cancels badly; it equals sum_{r>=n} (1-A)^(r-n+1)/r, term by term
-    unseen_P[some] = singletons / n * (1 - A) / n * _lerch(n, A)
+    unseen_P[has_singletons] = singletons / n * (1 - A) / n * _lerch(n, A)
     return _sum(answers, seen_A) + unseen_P
 
 
@@ -199,7 +203,7 @@ def unseen_mass(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floa
         array([0.25, 0.  ])
     """
     answers = _answers(count_A, problem_A, problems)
-    return _seen(answers, 1) / _nan_if_none(answers)
+    return _answers_seen_times(answers, 1) / _nan_if_none(answers)
 
 
 def chao1(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
@@ -220,7 +224,11 @@ def chao1(count_A: ArrayLike, problem_A: ArrayLike, problems: int) -> Floats:
         array([5.7778])
     """
     answers = _answers(count_A, problem_A, problems)
-    n_P, singletons_P, doubletons_P = _nan_if_none(answers), _seen(answers, 1), _seen(answers, 2)
+    n_P, singletons_P, doubletons_P = (
+        _nan_if_none(answers),
+        _answers_seen_times(answers, 1),
+        _answers_seen_times(answers, 2),
+    )
     unseen_P = np.where(
         doubletons_P > 0, singletons_P**2 / (2 * np.maximum(doubletons_P, 1)), singletons_P * (singletons_P - 1) / 2
     )
@@ -245,7 +253,7 @@ def _nan_if_none(answers: _Answers) -> Floats:
     return np.where(answers.total_P > 0, answers.total_P.astype(np.float64), np.nan)
 
 
-def _seen(answers: _Answers, times: int) -> Floats:
+def _answers_seen_times(answers: _Answers, times: int) -> Floats:
     chosen = answers.problem_A[answers.count_A == times]
     return np.bincount(chosen, minlength=answers.total_P.size).astype(np.float64)
 
@@ -304,13 +312,13 @@ def _lerch(n: Floats, A: Floats) -> Floats:
     """sum_{m>=0} (1-A)^m n/(n+m), to ten digits or better for every n and 0 < A <= 1."""
     from scipy.special import hyp2f1, hyperu
 
-    out, near = np.empty(n.size), (A >= 0.1) | (n < 40)
-    out[near] = hyp2f1(1.0, n[near], n[near] + 1, 1 - A[near])
+    value, is_near = np.empty(n.size), (A >= 0.1) | (n < 40)
+    value[is_near] = hyp2f1(1.0, n[is_near], n[is_near] + 1, 1 - A[is_near])
     # scipy's 2F1 gives NaN at large n and small A; there the terms fall slowly and Euler-Maclaurin is sharp
-    large_n, a = n[~near], -np.log1p(-A[~near])
+    large_n, a = n[~is_near], -np.log1p(-A[~is_near])
     total = large_n * hyperu(1, 1, a * large_n) + 0.5
     for order, weight in ((1, 1 / 12), (3, -1 / 720), (5, 1 / 30240), (7, -1 / 1209600)):
         steps = range(order + 1)
         total += weight * sum(factorial(order) / factorial(order - j) * a ** (order - j) / large_n**j for j in steps)
-    out[~near] = total
-    return out
+    value[~is_near] = total
+    return value

@@ -237,6 +237,6 @@ def _earlier_count(code_N: NDArray[np.intp]) -> NDArray[np.intp]:
     order = np.argsort(code_N, kind="stable")
     start_U = np.flatnonzero(np.r_[True, np.diff(code_N[order]) > 0])
     size_U = np.diff(np.r_[start_U, len(code_N)])
-    out = np.empty(len(code_N), dtype=np.intp)
-    out[order] = np.arange(len(code_N)) - np.repeat(start_U, size_U)
-    return out
+    count_N = np.empty(len(code_N), dtype=np.intp)
+    count_N[order] = np.arange(len(code_N)) - np.repeat(start_U, size_U)
+    return count_N

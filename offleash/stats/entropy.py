@@ -19,7 +19,7 @@ from offleash.stats.intervals import (
     REPLICATES,
     Interval,
     clipped,
-    effective,
+    effective_size,
     percentile_intervals,
     problem_sums,
     pseudo_weights,
@@ -120,7 +120,11 @@ def mean_of_benchmarks(value_P: Float, benchmark_P: Text) -> float:
 
 
 def means(
-    value_PR: Float, benchmark_P: Text, widened: Widening | None = None, replicates: int = REPLICATES, seed: int = 0
+    value_PR: Float,
+    benchmark_P: Text,
+    interval_widening: Widening | None = None,
+    replicates: int = REPLICATES,
+    seed: int = 0,
 ) -> Means:
     """Means of benchmarks of every run and their differences from the first run, on the problems all of them know.
 
@@ -152,7 +156,7 @@ def means(
     usable = np.flatnonzero(~np.isnan(both).any(axis=0) & (problems > 0))
     estimate, ends = np.full(2 * runs, np.nan), [NO_INTERVAL] * (2 * runs)
     if usable.size:
-        benchmark_weight_P, widening = _benchmark_weights(benchmark), widened or Widening()
+        benchmark_weight_P, widening = _benchmark_weights(benchmark), interval_widening or Widening()
         estimate[usable] = (both[:, usable] * benchmark_weight_P[:, None]).mean(axis=0)
         intervals = _intervals(
             both[:, usable], estimate[usable], usable < runs, benchmark, widening, (replicates, seed)
@@ -241,10 +245,10 @@ def top_entropy_share(tokens_H: Float, entropy_H: Float, share: float = FORK_SHA
         0.75
     """
     tokens, entropy = tokens_H[..., ::-1], entropy_H[..., ::-1]
-    wanted = share * tokens.sum(axis=-1, keepdims=True)
+    wanted_tokens = share * tokens.sum(axis=-1, keepdims=True)
     before = np.cumsum(tokens, axis=-1) - tokens
     with np.errstate(invalid="ignore", divide="ignore"):
-        part = np.where(tokens > 0, np.clip((wanted - before) / tokens, 0.0, 1.0), 0.0)
+        part = np.where(tokens > 0, np.clip((wanted_tokens - before) / tokens, 0.0, 1.0), 0.0)
         return np.asarray((part * entropy).sum(axis=-1) / entropy.sum(axis=-1))
 
 
@@ -296,7 +300,7 @@ def _intervals(
     drawn: tuple[int, int],
 ) -> Sequence[Interval]:
     """Of means of one run (`single_run_Q`) and of differences; `drawn`: replicates and their seed."""
-    effective_problems = float(effective(_benchmark_weights(benchmark_P)))
+    effective_problems = float(effective_size(_benchmark_weights(benchmark_P)))
     if effective_problems < MIN_EFFECTIVE_PROBLEMS and not widening.share:
         return [NO_INTERVAL] * len(estimate_Q)
     code_P = strata(benchmark_P)
@@ -306,7 +310,7 @@ def _intervals(
     sums_BQ = problem_sums(columns, code_P, *drawn)
     size_BS = sums_BQ[:, -member_PS.shape[1] :]
     above_BSQ = sums_BQ[:, : -member_PS.shape[1]].reshape(-1, *above_PSQ.shape[1:])
-    mean_BQ = _widened(above_BSQ, size_BS, single_run_Q, widening, effective_problems, drawn[1])
+    mean_BQ = _widened_intervals(above_BSQ, size_BS, single_run_Q, widening, effective_problems, drawn[1])
     intervals = percentile_intervals(mean_BQ, estimate_Q)
     return intervals if widening.share else student(intervals, estimate_Q, mean_BQ, effective_problems)
 
@@ -317,7 +321,7 @@ def _benchmark_weights(benchmark_P: Text) -> Float:
     return np.asarray(len(benchmark_P) / (size_S.size * size_S[code_P]), dtype=np.float64)
 
 
-def _widened(
+def _widened_intervals(
     above_BSQ: Float, size_BS: Float, single_run_Q: NDArray[np.bool_], widening: Widening, problems: float, seed: int
 ) -> Float:
     """Means of benchmarks in the replicates with the pseudo-problems; `single_run_Q`: of one run, not differences.

@@ -20,7 +20,9 @@ Ints = NDArray[np.int64]
 SMOOTHING = 8  # length of the binomial that damps the alternating series
 MAX_EXTRAPOLATION = 8  # times n; beyond, the range holds almost everything
 MIN_SAMPLES = 4  # samples per problem below which counts hardly tell rates apart
-POOLED = 16  # correct samples beyond which a count says nothing about the problems that larger budgets newly reach
+MAX_SEPARATE_COUNT = (
+    16  # correct samples beyond which a count says nothing about the problems that larger budgets newly reach
+)
 MAX_SIZES = 8  # different numbers of samples that are kept apart; more are rounded to steps of SIZE_STEP
 SIZE_STEP = 1.1  # a rate is then off by a twentieth at most, less than the distance of two rates on the grid
 LOG_LIKELIHOOD_DROP = 3.0  # -log(.05): where no problem is reached, the upper end is then that of the rule of three
@@ -128,16 +130,18 @@ def forecast(drawn_P: ArrayLike, correct_P: ArrayLike, budgets_K: ArrayLike) -> 
             "its own"
         )
     low, high = _coverage(drawn, correct, budgets), _coverage(drawn, correct, budgets)
-    ahead, within = budgets > n, budgets <= MAX_EXTRAPOLATION * n
+    is_forecast, is_supported = budgets > n, budgets <= MAX_EXTRAPOLATION * n
     reason = _no_range(n, drawn.size)
-    if reason is None and (ahead & within).any():
-        low[ahead & within], high[ahead & within] = _range(drawn, correct, budgets[ahead & within])
+    if reason is None and (is_forecast & is_supported).any():
+        low[is_forecast & is_supported], high[is_forecast & is_supported] = _range(
+            drawn, correct, budgets[is_forecast & is_supported]
+        )
         notes.append(
             "the range covers every distribution of success rates that the counts do not rule out, and sampling noise"
         )
-    if not within.all():
+    if not is_supported.all():
         notes.append(f"no forecast beyond {MAX_EXTRAPOLATION}n = {MAX_EXTRAPOLATION * n} samples")
-    unknown = (budgets < 1) | ~within | (ahead if reason else False)
+    unknown = (budgets < 1) | ~is_supported | (is_forecast if reason else False)
     low[unknown], high[unknown] = np.nan, np.nan
     return Forecast(
         n, drawn.size, float(np.mean(correct > 0)), budgets, low, high, _newly_reached(correct), tuple(notes), reason
@@ -168,7 +172,7 @@ def _range(drawn_P: Ints, correct_P: Ints, budgets_K: Ints) -> tuple[Floats, Flo
     rounded_P = drawn_P
     if n_U.size > MAX_SIZES:
         rounded_P = np.rint(SIZE_STEP ** np.rint(np.log(drawn_P) / np.log(SIZE_STEP))).astype(np.int64)
-    likelihood = RateLikelihood.of(rounded_P, np.minimum(correct_P, rounded_P), POOLED)
+    likelihood = RateLikelihood.from_counts(rounded_P, np.minimum(correct_P, rounded_P), MAX_SEPARATE_COUNT)
     rate_J, best = likelihood.rate_J, npmle(likelihood)
     new_KJ, sampling_variance_K = np.zeros((budgets_K.size, rate_J.size)), np.zeros(budgets_K.size)
     for n, count in zip(n_U, count_U / drawn_P.size, strict=True):

@@ -53,9 +53,9 @@ def guess_test(drawn_P: ArrayLike, correct_P: ArrayLike, floor_P: ArrayLike) -> 
     n, c, floor = np.broadcast_arrays(
         np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64), np.asarray(floor_P, np.float64)
     )
-    tested = (floor > 0) & (n > 0)
-    p = binomial_at_least(c, np.where(tested, n, 1), np.where(tested, floor, 0.5))
-    return np.where(tested, p, np.nan)
+    is_testable = (floor > 0) & (n > 0)
+    p = binomial_at_least(c, np.where(is_testable, n, 1), np.where(is_testable, floor, 0.5))
+    return np.where(is_testable, p, np.nan)
 
 
 def least_above_floor(drawn_P: ArrayLike, floor_P: ArrayLike, alpha: float = 0.05) -> Ints:
@@ -74,14 +74,17 @@ def least_above_floor(drawn_P: ArrayLike, floor_P: ArrayLike, alpha: float = 0.0
         array([8, 1, 1])
     """
     n, floor = np.broadcast_arrays(np.asarray(drawn_P, dtype=np.int64), np.asarray(floor_P, np.float64))
-    tested = (floor > 0) & (n > 0)
-    low, high = np.ones_like(n), np.where(tested, n + 1, 1)
+    is_testable = (floor > 0) & (n > 0)
+    low, high = np.ones_like(n), np.where(is_testable, n + 1, 1)
     while (
         low < high
     ).any():  # the tail falls with the number of successes, so the first that is small enough is halved for
         middle = (low + high) // 2
-        enough = ~(guess_test(n, np.minimum(middle, n), floor) > alpha)
-        high, low = np.where(enough & (low < high), middle, high), np.where(~enough & (low < high), middle + 1, low)
+        is_enough = ~(guess_test(n, np.minimum(middle, n), floor) > alpha)
+        high, low = (
+            np.where(is_enough & (low < high), middle, high),
+            np.where(~is_enough & (low < high), middle + 1, low),
+        )
     return low
 
 
@@ -151,9 +154,9 @@ def guess_floor(
     codes = 1 + max(int(answer.max(initial=0)), int(pairs[1].max(initial=0)))
     accepts = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(problems, codes))
     errors_P = np.bincount(problem[wrong], weights=count[wrong], minlength=problems)
-    readable = wrong & (answer >= 0) & (count > 0)
-    share_A = count[readable] / errors_P[problem[readable]]
-    shares = csr_array((share_A, (answer[readable], problem[readable])), shape=(codes, problems))
+    is_readable = wrong & (answer >= 0) & (count > 0)
+    share_A = count[is_readable] / errors_P[problem[is_readable]]
+    shares = csr_array((share_A, (answer[is_readable], problem[is_readable])), shape=(codes, problems))
 
     drawn_P = np.bincount(problem, weights=count, minlength=problems)
     rate_P = np.bincount(problem[correct], weights=count[correct], minlength=problems) / np.maximum(drawn_P, 1)

@@ -88,7 +88,7 @@ def problem_sums(value_PQ: Float, stratum_P: Integer, replicates: int = REPLICAT
         ((1000, 1), 4.0)
     """
     problems, columns = value_PQ.shape
-    pooled = _pooled(stratum_P).tobytes()
+    pooled = _pool_small_strata(stratum_P).tobytes()
     sums_BQ = np.empty((replicates, columns))
     if replicates * problems * 8 <= _BLOCK_BYTES:
         np.matmul(_all_weights(problems, pooled, replicates, seed), value_PQ, out=sums_BQ)
@@ -201,7 +201,7 @@ def percentile_intervals(replicate_BQ: Float, estimate_Q: Float, level: float = 
 
 
 def simultaneous_band(
-    replicate_BK: Float, estimate_K: Float, within: tuple[float, float], level: float = LEVEL
+    replicate_BK: Float, estimate_K: Float, bounds: tuple[float, float], level: float = LEVEL
 ) -> tuple[Float, Float]:
     """Ends of a band that holds the whole curve at once with the given confidence (max-t), clipped to its range.
 
@@ -228,23 +228,23 @@ def simultaneous_band(
         return estimate_K.copy(), estimate_K.copy()
     deviation_B = (np.abs(replicate_BK - center_K)[:, varying_K] / spread_K[varying_K]).max(axis=1)
     half_width_K = np.quantile(deviation_B, level) * spread_K
-    low_K = np.clip(np.minimum(center_K - half_width_K, estimate_K), *within)
-    high_K = np.clip(np.maximum(center_K + half_width_K, estimate_K), *within)
+    low_K = np.clip(np.minimum(center_K - half_width_K, estimate_K), *bounds)
+    high_K = np.clip(np.maximum(center_K + half_width_K, estimate_K), *bounds)
     return low_K, high_K
 
 
-def _pooled(stratum_P: Integer) -> Integer:
+def _pool_small_strata(stratum_P: Integer) -> Integer:
     """Strata of fewer than five problems joined into one, and that one, if still small, with the smallest other."""
     size_S = np.bincount(stratum_P)
     small = size_S < _SMALL_STRATUM
     if not small.any():
         return stratum_P
-    rest = np.flatnonzero(small)
-    if size_S[rest].sum() < _SMALL_STRATUM and not small.all():
-        others = np.flatnonzero(~small)
-        rest = np.append(rest, others[np.argmin(size_S[others])])
+    small_strata = np.flatnonzero(small)
+    if size_S[small_strata].sum() < _SMALL_STRATUM and not small.all():
+        large_strata = np.flatnonzero(~small)
+        small_strata = np.append(small_strata, large_strata[np.argmin(size_S[large_strata])])
     merged_S = np.arange(size_S.size)
-    merged_S[rest] = rest[0]
+    merged_S[small_strata] = small_strata[0]
     return np.unique(merged_S[stratum_P], return_inverse=True)[1].astype(np.int64)
 
 
@@ -368,7 +368,7 @@ def clipped(ends: Interval, least: float = -np.inf, most: float = np.inf) -> Int
     return Interval(*(float(np.clip(end, least, most)) for end in (ends.low, ends.high)))
 
 
-def effective(weight_P: ArrayLike) -> Float:
+def effective_size(weight_P: ArrayLike) -> Float:
     """How many equally weighing problems would show as much of the spread of a weighted mean (Satterthwaite 1946).
 
     Along the first axis; 0 where nothing weighs.
@@ -409,7 +409,11 @@ def _student_quantile(freedom_Q: Float) -> Float:
 
 
 def student(
-    ends: Sequence[Interval], value_Q: Float, value_BQ: Float, problems: ArrayLike, resampled: int | None = None
+    ends: Sequence[Interval],
+    value_Q: Float,
+    value_BQ: Float,
+    problems: ArrayLike,
+    resampled_problems: int | None = None,
 ) -> list[Interval]:
     """Percentile intervals of few problems made wider about their values, by Student's t over the normal quantile.
 
@@ -435,7 +439,9 @@ def student(
         (-2.8, 2.8)
     """
     n_Q = np.broadcast_to(np.maximum(np.asarray(problems, dtype=np.float64), 2.0), value_Q.shape)
-    correction_Q = 1.0 if resampled is None else np.sqrt((n_Q * gamma_shape(resampled) + 1) / (n_Q - 1))
+    correction_Q = (
+        1.0 if resampled_problems is None else np.sqrt((n_Q * gamma_shape(resampled_problems) + 1) / (n_Q - 1))
+    )
     t_factor_Q = _student_quantile(n_Q - 1) * correction_Q
     factor_Q = t_factor_Q / NORMAL_QUANTILE
     known_BQ = np.isfinite(value_BQ)
@@ -477,7 +483,7 @@ def ratios(
     """
     known_PQ = np.isfinite(numerator_PQ) & (denominator_PQ > 0)
     top_PQ, weight_PQ = np.where(known_PQ, numerator_PQ, 0.0), np.where(known_PQ, denominator_PQ, 0.0)
-    total_Q, effective_Q = weight_PQ.sum(axis=0), effective(weight_PQ)
+    total_Q, effective_Q = weight_PQ.sum(axis=0), effective_size(weight_PQ)
     estimate_Q = np.divide(top_PQ.sum(axis=0), total_Q, out=np.full(len(total_Q), np.nan), where=total_Q > 0)
     if not len(numerator_PQ):
         return estimate_Q, [NO_INTERVAL] * len(estimate_Q)
@@ -485,9 +491,9 @@ def ratios(
     sums_BQ = problem_sums(columns, stratum_P, replicates, seed)
     numerator_BQ, denominator_BQ = np.split(sums_BQ, 2, axis=1)
     ratio_BQ = np.divide(numerator_BQ, denominator_BQ, out=np.full_like(numerator_BQ, np.nan), where=denominator_BQ > 0)
-    plain = percentile_intervals(ratio_BQ, estimate_Q)
-    wide = student(plain, estimate_Q, ratio_BQ, effective_Q, resampled=len(numerator_PQ))
+    percentile_ends = percentile_intervals(ratio_BQ, estimate_Q)
+    student_ends = student(percentile_ends, estimate_Q, ratio_BQ, effective_Q, resampled_problems=len(numerator_PQ))
     return estimate_Q, [
         interval if problems_effective >= MIN_EFFECTIVE_PROBLEMS else NO_INTERVAL
-        for interval, problems_effective in zip(wide, effective_Q, strict=True)
+        for interval, problems_effective in zip(student_ends, effective_Q, strict=True)
     ]

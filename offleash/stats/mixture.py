@@ -41,7 +41,7 @@ class RateLikelihood:
     weight_U: Floats  # problems with this count
 
     @classmethod
-    def of(cls, drawn_P: ArrayLike, correct_P: ArrayLike, pooled: int | None = None) -> "RateLikelihood":
+    def from_counts(cls, drawn_P: ArrayLike, correct_P: ArrayLike, pooled: int | None = None) -> "RateLikelihood":
         """Group equal counts and evaluate their binomial chances.
 
         Args:

@@ -52,8 +52,8 @@ def pass_at_k_prefix(drawn: ArrayLike, first: ArrayLike, k: ArrayLike) -> Float:
         array([1., 0., 0.])
     """
     first_, k_ = np.asarray(first), np.asarray(k)
-    hit = (first_ >= 0) & (first_ < k_)
-    return np.where(k_ <= np.asarray(drawn), hit, np.nan).astype(np.float64)
+    is_hit = (first_ >= 0) & (first_ < k_)
+    return np.where(k_ <= np.asarray(drawn), is_hit, np.nan).astype(np.float64)
 
 
 def log_miss_stopped(
@@ -85,8 +85,8 @@ def log_miss_stopped(
     # of the N-1 places before it: without its last sample the record is a plain one of N-1 samples and m-1 successes.
     # Keeping the last sample would count a success that had to come: p = .05 would read too high.
     log = log_miss(n - stop, c - stop, k_)
-    impossible = stop & (k_ > n - stop) & (k_ <= np.asarray(budget))  # a stopped record cannot miss that often
-    return np.where(impossible, -np.inf, log)
+    is_impossible = stop & (k_ > n - stop) & (k_ <= np.asarray(budget))  # a stopped record cannot miss that often
+    return np.where(is_impossible, -np.inf, log)
 
 
 def pass_hat_k(drawn: ArrayLike, correct: ArrayLike, k: ArrayLike) -> Float:
@@ -382,9 +382,9 @@ class _Ballot(NamedTuple):
 
 def _ballot(count_A: Ints, correct_A: NDArray[np.bool_], votes_A: NDArray[np.bool_]) -> _Ballot:
     # answers with equal counts and verdicts are interchangeable: a few distinct counts stand for hundreds of answers
-    count_U, which = np.unique(count_A[votes_A], return_inverse=True)
-    right_U = np.bincount(which[correct_A[votes_A]], minlength=count_U.size)
-    answers_U = np.bincount(which, minlength=count_U.size)
+    count_U, group_index = np.unique(count_A[votes_A], return_inverse=True)
+    right_U = np.bincount(group_index[correct_A[votes_A]], minlength=count_U.size)
+    answers_U = np.bincount(group_index, minlength=count_U.size)
     return _Ballot(count_U, right_U, answers_U - right_U, int(count_A[~votes_A].sum()), int(count_A.sum()))
 
 
@@ -422,8 +422,8 @@ def _vote_counts(ballot: _Ballot, k: int) -> _VoteCounts:
     none_above_M = np.prod(np.minimum(np.cumsum(pmf_UM, axis=1), 1.0) ** answers_U[:, None], axis=0)
     wins_M = np.max(pmf_UM * (ballot.right_U > 0)[:, None], axis=0)
     ties_M = np.minimum(answers_U @ (ballot.count_U[:, None] >= m_M), k // np.maximum(m_M, 1)) - 1
-    alone = float(binomial_pmf(k, n, k / n))
-    winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * alone]
+    probability_of_k = float(binomial_pmf(k, n, k / n))
+    winning = [m for m in range(1, most + 1) if min(wins_M[m], none_above_M[m]) > NEGLIGIBLE * probability_of_k]
     sums = sum(int(ties_M[m]) // 2 + 2 for m in winning)
     return _VoteCounts(pmf_UM, winning, ties_M, ballot.roots, float(ballot.kinds * ballot.roots * sums))
 

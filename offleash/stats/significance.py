@@ -238,7 +238,7 @@ def joint_lists(tests: Sequence[ProblemTests], rate: float = FDR) -> list[Lists]
     for kind in ("lost_P", "gained_P", "fallen_P", "risen_P"):
         p_R = [getattr(tests_of_run, kind) for tests_of_run in tests]
         adjusted_R = np.split(benjamini_hochberg(np.concatenate(p_R)), np.cumsum([len(p_P) for p_P in p_R])[:-1])
-        by_kind.append([_listed(p_P, q_P, rate) for p_P, q_P in zip(p_R, adjusted_R, strict=True)])
+        by_kind.append([_listed_problems(p_P, q_P, rate) for p_P, q_P in zip(p_R, adjusted_R, strict=True)])
     return [Lists(*rows) for rows in zip(*by_kind, strict=True)]
 
 
@@ -259,8 +259,8 @@ def list_level(p_P: Float, rate: float = FDR) -> float:
         >>> round(list_level(np.array([0.2, 0.001, 0.01, 1.0])), 4)
         0.025
     """
-    listed = int((benjamini_hochberg(p_P) <= rate * TIE_FACTOR).sum())
-    return max(listed, 1) * rate / max(len(p_P), 1)
+    listed_count = int((benjamini_hochberg(p_P) <= rate * TIE_FACTOR).sum())
+    return max(listed_count, 1) * rate / max(len(p_P), 1)
 
 
 def discoveries(p_P: Float, rate: float = FDR) -> Integer:
@@ -277,10 +277,10 @@ def discoveries(p_P: Float, rate: float = FDR) -> Integer:
         >>> discoveries(np.array([0.2, 0.001, 0.01]))
         array([1, 2])
     """
-    return _listed(p_P, benjamini_hochberg(p_P), rate)
+    return _listed_problems(p_P, benjamini_hochberg(p_P), rate)
 
 
-def _listed(p_P: Float, adjusted_P: Float, rate: float) -> Integer:
+def _listed_problems(p_P: Float, adjusted_P: Float, rate: float) -> Integer:
     """Rows whose adjusted p-value is at most the rate, smallest p first."""
     rows = np.flatnonzero(adjusted_P <= rate * TIE_FACTOR)
     return rows[np.argsort(p_P[rows], kind="stable")]

@@ -170,7 +170,9 @@ def richness(
     if not kept_P.any():
         return None
     n_W, total_W2 = n_P[counts.problem_W], total_P2[counts.problem_W]
-    seen_PR = [_per_problem(counts, _seen(total_W2[:, r], counts.count_W2[:, r], n_W)) for r in (BEFORE, AFTER)]
+    seen_PR = [
+        _per_problem(counts, _expected_seen_count(total_W2[:, r], counts.count_W2[:, r], n_W)) for r in (BEFORE, AFTER)
+    ]
     before_P, after_P = (seen_P[kept_P] for seen_P in seen_PR)
     value_P4 = np.stack([before_P, after_P, after_P - before_P, np.ones_like(after_P)], axis=1)
     sums_B4 = replicate_sums(value_P4, _change_columns(value_P4), counts.stratum_P[kept_P], replicates, seed)
@@ -195,7 +197,7 @@ def _novelty_columns(counts: StrategyCounts, total_P2: Integer, n_P: Integer) ->
     n_W, total_W2 = n_P[counts.problem_W], total_P2[counts.problem_W]
     (base_W, rl_W), (all_W, drawn_W) = counts.count_W2.T, total_W2.T
     unseen_W = np.exp(log_miss(all_W, base_W, n_W))  # in n samples of the run before
-    seen_W = _seen(drawn_W, rl_W, n_W)
+    seen_W = _expected_seen_count(drawn_W, rl_W, n_W)
     redraw_W = unseen_W - np.exp(log_miss(all_W, base_W, 2 * n_W))
     share_W2 = counts.count_W2 / np.maximum(total_W2, 1)
     # a sample of the second draw: none of the others of its way is among n of the remaining samples
@@ -235,12 +237,12 @@ def _shares(
 
 
 def _ratios(sums_B8: Float) -> Float:
-    out: Float = np.full((len(sums_B8), 4), np.nan)
-    np.divide(sums_B8[:, 0::2], sums_B8[:, 1::2], out=out, where=sums_B8[:, 1::2] > 0)
-    return out
+    ratio_B4: Float = np.full((len(sums_B8), 4), np.nan)
+    np.divide(sums_B8[:, 0::2], sums_B8[:, 1::2], out=ratio_B4, where=sums_B8[:, 1::2] > 0)
+    return ratio_B4
 
 
-def _seen(total_W: Integer, count_W: Integer, n_W: Integer) -> Float:
+def _expected_seen_count(total_W: Integer, count_W: Integer, n_W: Integer) -> Float:
     """Chance that n of the samples, without replacement, show the way; 0 where there are fewer than n."""
     return np.nan_to_num(0.0 - np.expm1(log_miss(total_W, count_W, n_W)))
 

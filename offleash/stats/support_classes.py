@@ -156,10 +156,14 @@ def certified(
         >>> certified([0.02, 0.0], [0.0, 0.5], [0.005, 0.0], 0.01)
         array([ 1, -1], dtype=int8)
     """
-    mass, rest, top = (np.asarray(value, dtype=np.float64) for value in (correct_mass, unexplored, largest))
+    mass, unexplored_mass, largest_p = (
+        np.asarray(value, dtype=np.float64) for value in (correct_mass, unexplored, largest)
+    )
     if question is Certified.COMPLETION:  # prefixes above the threshold are all expanded: nothing unexplored is
-        return np.where(top > threshold, IN, OUT).astype(np.int8)
-    return np.where(mass > threshold, IN, np.where(mass + rest <= threshold, OUT, UNDETERMINED)).astype(np.int8)
+        return np.where(largest_p > threshold, IN, OUT).astype(np.int8)
+    return np.where(mass > threshold, IN, np.where(mass + unexplored_mass <= threshold, OUT, UNDETERMINED)).astype(
+        np.int8
+    )
 
 
 def posterior(
@@ -385,13 +389,13 @@ class CellSums:
 
     def index_of(self, k: ArrayLike) -> Integer:
         """Positions of budgets among those summed."""
-        wanted = np.atleast_1d(np.asarray(k, dtype=np.int64))
-        missing = wanted[~np.isin(wanted, self.k_K)]
+        requested_K = np.atleast_1d(np.asarray(k, dtype=np.int64))
+        missing = requested_K[~np.isin(requested_K, self.k_K)]
         if missing.size:
             raise OffleashError(
                 f"k={missing[0]} is not among the budgets computed, 1 to {self.k_K[-1]}. Choose one of them."
             )
-        return np.searchsorted(self.k_K, wanted).astype(np.int64)
+        return np.searchsorted(self.k_K, requested_K).astype(np.int64)
 
     @cached_property
     def out_K(self) -> Float:
@@ -424,9 +428,9 @@ def ratio(name: str, P: ArrayLike, E: ArrayLike, S: ArrayLike, total: ArrayLike)
     """
     P, E, S, total = (np.asarray(side, dtype=np.float64) for side in (P, E, S, total))
     top, ratio_denominator = RATIOS[name](P, E, S, total)
-    out: Float = np.full(np.shape(top), np.nan)
-    np.divide(top, ratio_denominator, out=out, where=ratio_denominator > 0)
-    return out
+    quotient: Float = np.full(np.shape(top), np.nan)
+    np.divide(top, ratio_denominator, out=quotient, where=ratio_denominator > 0)
+    return quotient
 
 
 def reach_PRK(tally: Tally, k_K: Integer) -> Float:
@@ -493,9 +497,9 @@ def refuse_short(tally: Tally, k: int) -> None:
     Example:
         >>> refuse_short(ol.tally_of_counts(8, [[4, 0]]), 8)
     """
-    short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k
-    if short.any():
-        p, r = np.argwhere(short)[0]
+    is_short = np.where(tally.stopped_PR, tally.budget_R, tally.drawn_PR) < k
+    if is_short.any():
+        p, r = np.argwhere(is_short)[0]
         raise OffleashError(
             f"k={k} is more than the {tally.drawn_PR[p, r]} samples of problem {str(tally.problem_P[p])!r} "
             f"in {tally.runs[r]!r}. Compare at a smaller k, or leave that problem out."
@@ -586,9 +590,9 @@ def _cells_of_problems(
     label_P, first, row_T = np.unique(tally.problem_P, return_index=True, return_inverse=True)
 
     def summed(value_TK: Float) -> Float:
-        out = np.zeros((len(label_P), value_TK.shape[1]))
-        np.add.at(out, row_T, value_TK)
-        return out
+        sums = np.zeros((len(label_P), value_TK.shape[1]))
+        np.add.at(sums, row_T, value_TK)
+        return sums
 
     stratum_P = strata(tally.benchmark_P[first])
     return Cells(k_K, summed(P), summed(E), summed(S), summed(determined), stratum_P, False, redraw_3K)

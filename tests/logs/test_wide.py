@@ -149,7 +149,7 @@ def test_what_does_not_fit_is_refused(columns: dict[str, str], message: str, tmp
 
 def test_other_verbs_name_what_is_for_compare(tmp_path: Path) -> None:
     wide = write(tmp_path / "wide.csv", ROWS)
-    with pytest.raises(OffleashError, match="--map base:c=c_base is for one of several runs in a file"):
+    with pytest.raises(OffleashError, match="--map base:c=c_base names one of several runs in a file"):
         ol.load(wide, reading=ol.Reading(columns=BOTH))
 
 

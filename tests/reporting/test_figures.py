@@ -271,12 +271,12 @@ def test_the_crossing_is_marked_only_where_it_is_resolved(tmp_path: Path, counts
     rate = rng.beta(0.5, 4, 300)
     sharp = np.where(rng.random(300) < 0.5, np.minimum(4 * rate, 1), 0)
     told = counted(tmp_path, rng.binomial(256, rate).tolist(), rng.binomial(256, sharp).tolist(), 256)
-    assert told.comparison.crossing.resolved
+    assert told.comparison.crossing.is_resolved
     found = drawn("passes", told)
     marks = [row for row in rows(found.facets[0]) if "crossing" in row]
     assert marks[0]["k"] == pytest.approx(told.comparison.crossing.k, rel=1e-3)
     assert "base is ahead" in found.caption
-    assert not counts.comparison.crossing.resolved
+    assert not counts.comparison.crossing.is_resolved
     assert not [row for row in rows(drawn("passes", counts).facets[0]) if "crossing" in row]
     assert "No crossing is drawn" in drawn("passes", counts).caption
 

@@ -27,7 +27,7 @@ def test_a_crossing_between_budgets_is_placed_on_the_scale_of_log_k() -> None:
     result = crossing(ahead(0.1 * (np.log(K) - np.log(5))))
     assert result.k == pytest.approx(5)
     assert (result.low, result.high) == (4, 8)
-    assert result.resolved
+    assert result.is_resolved
     assert result.sign_changes == 1
     assert result.text() == "k = 5 [4, 8]"
 
@@ -40,7 +40,7 @@ def test_the_ends_are_where_the_whole_interval_leaves_zero() -> None:
     assert (wide.low, wide.high) == (0, 32)
     wider = crossing(ahead(0.1 * np.log2(K / 5), 0.3))
     assert (wider.low, wider.high) == (0, np.inf)
-    assert not wider.resolved
+    assert not wider.is_resolved
     assert wider.text() == "k = 5 [< 1, > 32], not resolved"
 
 

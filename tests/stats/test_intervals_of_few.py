@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from offleash.stats.entropy import Widening, means
-from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval, clipped, effective, ratios
+from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval, clipped, effective_size, ratios
 
 ONE = np.zeros(100, np.int64)
 
@@ -33,9 +33,9 @@ def test_fewer_than_eight_problems_have_a_value_and_no_interval() -> None:
 
 
 def test_one_problem_that_outweighs_all_others_counts_as_one() -> None:
-    assert effective([1.0] * 10) == pytest.approx(10)
-    assert effective([1.0] * 10 + [100.0]) < 1.1
-    assert effective([0.0, 0.0]) == 0
+    assert effective_size([1.0] * 10) == pytest.approx(10)
+    assert effective_size([1.0] * 10 + [100.0]) < 1.1
+    assert effective_size([0.0, 0.0]) == 0
     above, below = among(np.ones(20))
     below[0] = above[0] = 1000.0
     assert np.isnan(ratios(above, below, ONE)[1][0].low)

@@ -428,7 +428,7 @@ def crossings(world: World, problems: int, n: int, studies: int) -> dict[str, fl
         sums = thinned_cells(part(tally, number, problems), k_K).sums(1000, number)
         first, tries = crossing(sums), equivalent_budget(sums, 1)
         held.append((first.low is None or first.low <= cross) and (first.high is None or cross <= first.high))
-        resolved.append(first.resolved)
+        resolved.append(first.is_resolved)
         told.append((tries.low is None or tries.low <= worth) and (tries.high is None or worth <= tries.high))
     return {
         "crossing": float(np.mean(held)),

@@ -25,7 +25,7 @@ def test_the_likelihood_is_that_of_expectation_maximisation(seed: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = rng.choice([16, 24], 40)
     correct = rng.binomial(drawn, rng.beta(0.4, 2, 40))
-    fit = npmle(RateLikelihood.of(drawn, correct))
+    fit = npmle(RateLikelihood.from_counts(drawn, correct))
     em_J = by_em(fit.rate_J, drawn, correct)
     ours, theirs = (log_likelihood(fit.rate_J, weight_J, drawn, correct) for weight_J in (fit.weight_J, em_J))
     assert fit.weight_J.sum() == pytest.approx(1)
@@ -63,7 +63,7 @@ def by_cutting_planes(likelihood: RateLikelihood, best: Mixture, value_J: np.nda
 )
 @pytest.mark.parametrize("times", [2, 8])
 def test_the_ends_of_a_functional_are_those_of_linear_programs(correct: list[int], times: int) -> None:
-    likelihood = RateLikelihood.of(np.full(len(correct), 12), correct)
+    likelihood = RateLikelihood.from_counts(np.full(len(correct), 12), correct)
     best = npmle(likelihood)
     value_J = miss(likelihood.rate_J, 12) - miss(likelihood.rate_J, 12 * times)
     low_K, high_K = functional_range(likelihood, best, value_J, 1.92)
@@ -73,7 +73,7 @@ def test_the_ends_of_a_functional_are_those_of_linear_programs(correct: list[int
 
 def test_every_distribution_within_the_drop_is_inside_the_range() -> None:
     rng = np.random.default_rng(1)
-    likelihood = RateLikelihood.of(np.full(60, 32), rng.binomial(32, rng.beta(0.3, 2, 60)))
+    likelihood = RateLikelihood.from_counts(np.full(60, 32), rng.binomial(32, rng.beta(0.3, 2, 60)))
     best = npmle(likelihood)
     value_KJ = np.stack([1 - miss(likelihood.rate_J, k) for k in (1, 32, 256)])
     low_K, high_K = functional_range(likelihood, best, value_KJ, 1.92)
@@ -92,14 +92,14 @@ def test_pooling_large_counts_leaves_small_rates_alone() -> None:
     drawn, correct = np.full(400, 256), rng.binomial(256, rng.beta(0.3, 2, 400))
     ends = []
     for pooled in (16, None):
-        likelihood = RateLikelihood.of(drawn, correct, pooled)
+        likelihood = RateLikelihood.from_counts(drawn, correct, pooled)
         value_J = miss(likelihood.rate_J, 256) - miss(likelihood.rate_J, 1024)
         ends.append(np.concatenate(functional_range(likelihood, npmle(likelihood), value_J, 1.92)))
     assert ends[0] == pytest.approx(ends[1], abs=0.01)
 
 
 def test_a_wide_drop_and_a_constant_function_are_no_trouble() -> None:
-    likelihood = RateLikelihood.of([8] * 4, [0, 0, 0, 0])
+    likelihood = RateLikelihood.from_counts([8] * 4, [0, 0, 0, 0])
     best = npmle(likelihood)
     low_K, high_K = functional_range(likelihood, best, np.ones((1, likelihood.rate_J.size)), 1.92)
     assert (low_K[0], high_K[0]) == (1, 1)
