@@ -70,7 +70,7 @@ class Row:
         value = self.values.get(name)
         number = integer_of(value)
         if number is None and text_of(value) is not None:
-            self.fail(f"{name!r} is {shown(value)}, not an integer")
+            self.wrong(f"{name!r} is {shown(value)}, not an integer")
         return number
 
     def number_field(self, name: str) -> float | None:
@@ -81,13 +81,13 @@ class Row:
         try:
             return float(str(value))
         except ValueError:
-            self.fail(f"{name!r} is {shown(value)}, not a number")
+            self.wrong(f"{name!r} is {shown(value)}, not a number")
 
     def items(self, name: str) -> list[object]:
         """A field that must be a list."""
         value = self.values.get(name)
         if not isinstance(value, list):
-            self.fail(f"{name!r} is {shown(value)}, not a list")
+            self.wrong(f"{name!r} is {shown(value)}, not a list")
         return value
 
     def fields(self, name: str) -> Mapping[str, object]:
@@ -102,16 +102,16 @@ class Row:
         name = self.text(*names)
         if name is None and question is None:
             keys = " nor ".join([*(repr(name) for name in names), "a question"])
-            self.fail(f"it has neither {keys} to identify the problem by")
+            self.wrong(f"it has neither {keys} to identify the problem by")
         return name if name is not None else question_hash(question or "")
 
     def require_same_length(self, lists: Mapping[str, Sized | None]) -> None:
         """Refuse a row whose lists of samples, texts, marks, differ in length: which belongs to which is not known."""
         lengths = {name: len(values) for name, values in lists.items() if values is not None}
         if len(set(lengths.values())) > 1:
-            self.fail("its lists differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+            self.wrong("its lists differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
 
-    def fail(self, reason: str) -> NoReturn:
+    def wrong(self, reason: str) -> NoReturn:
         """End reading with what is wrong with this row."""
         raise OffleashError(f"{self.where}: {reason}. Correct the row or leave it out.")
 

@@ -108,17 +108,17 @@ def _counts(row: Row, options: Options, chosen: dict[str, str], seen: dict[Count
 
     split = row.text(options.split_by) if options.split_by else None
     if options.split_by and split is None:
-        row.fail(f"it has no {options.split_by!r} to split by")
+        row.wrong(f"it has no {options.split_by!r} to split by")
     problem = row.problem(*filter(None, [chosen.get("problem")]), question=text("question"))
     contents = content_hashes(**{name: row.values[chosen[name]] for name in HASHED if name in chosen})
     # a text stands for a problem only together with what else tells two problems apart
     key = (split, text("benchmark"), problem, *(() if "problem" in chosen else (text("gold"), contents)))
     if key in seen:
-        row.fail(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
+        row.wrong(f"problem {problem!r} was already counted in row {seen[key]}; add up the two rows or rename one")
     seen[key] = row.number
     n, c = _count(row, chosen["n"]), _count(row, chosen["c"])
     if c > n:
-        row.fail(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")
+        row.wrong(f"it has {c} correct ({chosen['c']}) but only {n} samples ({chosen['n']})")
     return {
         "problem": problem,
         "question": text("question"),
@@ -138,7 +138,7 @@ def _count(row: Row, name: str) -> int:
     value = row.values.get(name)
     count = integer_of(value)
     if count is None or count < 0:
-        row.fail(f"{name!r} is {shown(value)}; a count must be an integer, 0 or more")
+        row.wrong(f"{name!r} is {shown(value)}; a count must be an integer, 0 or more")
     return count
 
 

@@ -142,10 +142,10 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
         # a value per sample: responses.model
         splits = value if isinstance(value, list) and "." in options.split_by else [value] * len(entries_read)
         if len(splits) != len(entries_read):
-            row.fail(f"it has {len(splits)} values of {options.split_by!r} for {len(entries_read)} samples")
+            row.wrong(f"it has {len(splits)} values of {options.split_by!r} for {len(entries_read)} samples")
         for entry, split in zip(entries_read, map(text_of, splits), strict=True):
             if split is None:
-                row.fail(f"it has no {options.split_by!r} to split by")
+                row.wrong(f"it has no {options.split_by!r} to split by")
             yield entry._replace(split=split)
 
 

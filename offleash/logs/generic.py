@@ -177,12 +177,12 @@ def _sample_indices(row: Row, name: str, column: str, value: object) -> object:
         [entry for entry in objects if not isinstance(entry, dict | None)] if isinstance(objects, list) else []
     )
     if non_objects and len(non_objects) < len(objects) and not isinstance(non_objects[0], list):  # type: ignore[arg-type]
-        row.fail(f"{column.rpartition('.')[0]!r} holds objects and {shown(non_objects[0])}")
+        row.wrong(f"{column.rpartition('.')[0]!r} holds objects and {shown(non_objects[0])}")
     if name in SAMPLE_FIELDS or not isinstance(value, list):
         return value
     distinct = [entry for number, entry in enumerate(value) if entry is not None and entry not in value[:number]]
     if len(distinct) > 1:
-        row.fail(f"its samples have several values of {column!r}: {shown(distinct[0])} and {shown(distinct[1])}")
+        row.wrong(f"its samples have several values of {column!r}: {shown(distinct[0])} and {shown(distinct[1])}")
     return distinct[0] if distinct else None
 
 

@@ -16,8 +16,8 @@ from offleash.logs.own_verdicts import VerdictReader
 KEYS = {"task_id", "completion"}
 KNOWN_COLUMNS = KEYS | {"result", "passed", "completion_id"}
 HINT = (
-    "These samples have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run their "
-    "tests with `compare --verifier program --problems humaneval`."
+    "These samples have not been evaluated: run evaluate_functional_correctness and read its _results.jsonl, or run "
+    "their tests with `compare --verifier program --problems humaneval`."
 )
 
 

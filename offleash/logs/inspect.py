@@ -67,7 +67,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     )
     if header.get("status") != "success":
         state = repr(text_of(header.get("status")) or "not finished")
-        state += f" ({scorers.run_error})" if scorers.stopped else ""
+        state += f" ({scorers.run_error})" if scorers.run_error else ""
         log.notes.append(Note(f"{path.name}: the run has status {state}; samples may be missing."))
     return log
 

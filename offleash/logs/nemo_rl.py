@@ -48,7 +48,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _entries(row: Row, judge: VerdictReader) -> Iterator[Entry]:
     messages = _single_value(row.values.get("content"))
     if not isinstance(messages, list) or not messages:
-        row.fail("'content' is not a list with the messages of one sample")
+        row.wrong("'content' is not a list with the messages of one sample")
     with_roles = all(isinstance(message, dict) and "role" in message for message in messages)
     prompt, completion = _texts_by_role(messages) if with_roles else _texts_by_mask(row, messages)
     question = "\n\n".join(map(content_text, prompt))
@@ -79,9 +79,9 @@ def _texts_by_mask(row: Row, messages: list[object]) -> tuple[list[object], list
     runs = _turns(row)
     after = len(runs) if runs is not None else len(messages) - 1
     if runs is None and len(messages) != 2:
-        row.fail(f"it has {len(messages)} messages and no 'token_loss_mask' to separate the prompt from the answer")
+        row.wrong(f"it has {len(messages)} messages and no 'token_loss_mask' to separate the prompt from the answer")
     if not 0 < after < len(messages):
-        row.fail(f"it has {len(messages)} messages, but its loss mask implies {after} after the prompt")
+        row.wrong(f"it has {len(messages)} messages, but its loss mask implies {after} after the prompt")
     return messages[:-after], messages[len(messages) - after :: 2]
 
 

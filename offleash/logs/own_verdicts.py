@@ -108,8 +108,8 @@ class VerdictReader:
         if self.samples_with_shared_verdict:
             notes.append(
                 Note(
-                    f"{self.path.name}: {self.samples_with_shared_verdict} samples share one verdict per problem, which does "
-                    "not say which of them are correct; they are kept as unverified.",
+                    f"{self.path.name}: {self.samples_with_shared_verdict} samples share one verdict per problem, "
+                    "which does not say which of them are correct; they are kept as unverified.",
                     self.samples_with_shared_verdict,
                 )
             )

@@ -61,7 +61,7 @@ def _total(row: Row) -> object:
     if not isinstance(score, list):
         return score
     if not all(isinstance(part, int | float) for part in score):
-        row.fail("'score' is a list in which not all values are numbers")
+        row.wrong("'score' is a list in which not all values are numbers")
     return math.fsum(score) if all(map(math.isfinite, score)) else None
 
 

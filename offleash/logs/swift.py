@@ -115,7 +115,7 @@ class _Batches:
         }
         prompt = column_named(PROMPTS, lists)
         if prompt is None or "completion" not in lists or self.step not in lists:
-            row.fail(f"it has no lists called prompt, completion and {self.step}")
+            row.wrong(f"it has no lists called prompt, completion and {self.step}")
         row.require_same_length(lists)
         rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
         batch = pl.DataFrame([_column(name, values) for name, values in lists.items() if name != self.step])

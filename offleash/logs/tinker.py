@@ -38,7 +38,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if verdict_metric not in row.values:
-            row.fail(f"it has no {verdict_metric!r}, neither as a field nor as a metric of its last step")
+            row.wrong(f"it has no {verdict_metric!r}, neither as a field nor as a metric of its last step")
         yield _entry(row, judge, verdict_metric)
 
     log = training_log(
@@ -58,7 +58,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 def _entry(row: Row, judge: VerdictReader, verdict_metric: str) -> Entry:
     split, group = row.text("split"), row.integer("group_idx")
     if group is None:
-        row.fail("'group_idx' is missing")
+        row.wrong("'group_idx' is missing")
     verdict, score = judge.mark(row.values.get(verdict_metric), row.number)
     return Entry(
         # A file of several iterations (joined by a user) has a group 0 in each of them.

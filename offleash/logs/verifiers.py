@@ -108,7 +108,7 @@ def _trace_entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Ent
     if row.values.get("errors") or trace.get("errors"):
         return errors.skip_failed(row)
     if not trace:
-        row.fail(f"it has {len(traces)} agents; only single-agent rollouts can be read")
+        row.wrong(f"it has {len(traces)} agents; only single-agent rollouts can be read")
     data = fields_of(row.fields("task").get("data"))
     question = chat_text(data.get("prompt"), "user")
     about = Row(row.path, row.number, data)
