@@ -95,7 +95,7 @@ def crossing_text(comparison: Comparison) -> str:
     if cross.k is None:
         return f"No crossing is drawn: {(cross.reason or '').replace('before', before)}."
     ends = ", ".join(cross.ends())
-    if not cross.resolved:
+    if not cross.is_resolved:
         return (
             f"No crossing is drawn: the curves meet near k = {cross.k:.3g}, but the 95% interval [{ends}] extends "
             "beyond the budgets drawn."

@@ -38,7 +38,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         if mark not in row.values:
-            row.fail(f"{mark!r} is neither a column nor a metric: {row.text('metrics')}")
+            row.wrong(f"{mark!r} is neither a column nor a metric: {row.text('metrics')}")
         yield _entry(row, judge, mark)
 
     log = training_log(
@@ -89,7 +89,7 @@ def _parsed(row: Row, name: str) -> Mapping[str, object]:
     try:
         return fields_of(json.loads(value) if isinstance(value, str) else value)
     except (ValueError, RecursionError):
-        row.fail(f"{name!r} is not JSON")
+        row.wrong(f"{name!r} is not JSON")
 
 
 FORMAT = Format(

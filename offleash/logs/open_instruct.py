@@ -68,7 +68,7 @@ def _decoded(tokens: list[object], row: Row, options: Options) -> str | None:
         return None
     ids = [token for token in tokens if isinstance(token, int)]
     if len(ids) < len(tokens):
-        row.fail("its tokens are not all integers")
+        row.wrong("its tokens are not all integers")
     return options.decode(ids)
 
 

@@ -117,7 +117,7 @@ def _entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     if row.values.get("errors") or any(trace.get("errors") for trace in rewarded) or not traces:
         return errors.skip_failed(row)
     if len(rewarded) > 1:
-        row.fail(f"it has {len(rewarded)} agents with a reward; only rollouts with a single one can be read")
+        row.wrong(f"it has {len(rewarded)} agents with a reward; only rollouts with a single one can be read")
     trace, task = rewarded[0], row.fields("task")
     about = Row(row.path, row.number, {**fields_of(task.get("data")), "key": task.get("key")})
     question = chat_text(about.values.get("prompt"), "user")

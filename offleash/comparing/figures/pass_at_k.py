@@ -163,7 +163,7 @@ def _curve_name(comparison: Comparison) -> str:
 def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     """The span of the crossing, its rule and what it says; nothing where it is not resolved."""
     cross = comparison.crossing
-    if cross.k is None or not cross.resolved:
+    if cross.k is None or not cross.is_resolved:
         return []
     crosses_late = log(cross.k) > log(cross.most) / 2
     label = [f"beyond {cross.text()}", f"{short_name(comparison.before.name, 22)} is ahead"]
