@@ -69,7 +69,7 @@ def test_a_key_in_the_run_json_of_an_older_version_is_not_shown_and_its_folder_i
     assert not any(SECRET in text for text in everything)
     note = f"{tmp_path / 'base' / 'run.json'} contains what looks like a key (model), which is not shown"
     assert note in json.dumps(comparison.to_dict())
-    assert "run.jsonholdswhatlookslikeakey" in "".join(shown.split())  # a long path is broken anywhere
+    assert "run.jsoncontainswhatlookslikeakey" in "".join(shown.split())  # a long path is broken anywhere
 
 
 def test_the_refusal_says_how_to_give_the_key() -> None:

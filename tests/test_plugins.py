@@ -169,7 +169,7 @@ from pathlib import Path
 import offleash as ol
 from offleash.analyses.strategies.fingerprints.registry import fingerprint
 from offleash.errors import OffleashError
-from offleash.plugins import called
+from offleash.plugins import call_strategy
 from offleash.reporting.figures import own_figure
 from offleash.samplers.registry import model_of, open_sampler
 from offleash.training.methods.registry import method
@@ -182,7 +182,7 @@ log = ol.import_logs("quiz.jsonl", out="run")
 done["format"] = [log.logs.format, *[note.text for note in log.logs.notes if note.warning]]
 done["method"] = type(method("raft")).__name__
 done["figure"] = own_figure("ranks").__module__
-done["fingerprint"] = called(fingerprint("operators").function, {}, "1 + 2 = 3")
+done["fingerprint"] = call_strategy(fingerprint("operators").function, {}, "1 + 2 = 3")
 done["formats"] = [row["name"] for row in ol.show_formats().formats][-1]
 try:
     ol.verify("rows.jsonl", verifier="crooked")

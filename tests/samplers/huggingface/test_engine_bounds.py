@@ -150,15 +150,15 @@ def test_a_stop_text_of_many_bytes_is_found_where_every_token_is_one_byte() -> N
 def test_many_small_problems_that_keep_their_trees_cost_little_more_than_those_that_do_not(folder: Path) -> None:
     sampler = open_sampler(model_of(f"hf:{folder}"))
     calls = 0
-    bytes_of = Tree.bytes_for_tokens
+    bytes_for_tokens = Tree.bytes_for_tokens
 
     def counted(self: Tree, nodes: int, bytes_per_token: int) -> int:
         nonlocal calls
         calls += 1
-        return bytes_of(self, nodes, bytes_per_token)
+        return bytes_for_tokens(self, nodes, bytes_per_token)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tree, "bytes_of", counted)
+        patch.setattr(Tree, "bytes_for_tokens", counted)
         requests = [Request(str(place), "a b", 0, 5, place, more_expected=True) for place in range(100)]
         list(sampler.sample(requests, SamplingParams(max_tokens=6)))
     assert calls < 100 * 12  # once a problem and depth, not once a pair of problems
