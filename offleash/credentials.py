@@ -137,7 +137,7 @@ def public_url(url: str) -> str:
 def mask_credentials(text: str) -> str:
     """A text on its way out, without what looks like a credential: in addresses, by form, and by the environment.
 
-    >>> masked("--judge https://me:pw@host/v1?key=abc")
+    >>> mask_credentials("--judge https://me:pw@host/v1?key=abc")
     '--judge https://host/v1?key=[hidden]'
     """
     for name, value in os.environ.items():

@@ -80,7 +80,7 @@ def load_plugin(reference: str, kind: str) -> object:
 
     Args:
         reference: FILE.py:NAME or MODULE:NAME.
-        what: what it is to be, for the error: "sampler", "figure".
+        kind: what it is to be, for the error: "sampler", "figure".
     """
     try:
         return load_reference(reference)

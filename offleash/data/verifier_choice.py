@@ -52,8 +52,8 @@ def choose_verdicts(run: Path, folder: Path, available: Sequence[str], requested
     Args:
         run: the run, for messages.
         folder: where its folders of verdicts are.
-        known: their names.
-        wanted: a verifier, with or without its version; None: the only one there is.
+        available: their names.
+        requested: a verifier, with or without its version; None: the only one there is.
     """
     names = {name.partition("@")[0] for name in available if "@" in name}
     if requested is not None:

@@ -317,7 +317,7 @@ def guess_columns(
         names: The usual names of each role, in order of preference.
         columns: The columns of the file.
         mapped: --map: role -> column. An empty column leaves the role without one.
-        used: Columns that have another use already (--split-by).
+        excluded: Columns that have another use already (--split-by).
         fits: Whether a column can have a role, by its values; asked of guesses only.
 
     Returns:

@@ -29,7 +29,7 @@ class RowsLocation:
 def row_locations(document: Mapping[str, object]) -> list[RowsLocation]:
     """Lists of objects, and objects of objects or lists, outer ones first.
 
-    >>> [place.path for place in places({"model": "m", "data": {"results": [{"id": 1}, {"id": 2}]}})]
+    >>> [location.path for location in row_locations({"model": "m", "data": {"results": [{"id": 1}, {"id": 2}]}})]
     ['data.results']
     """
     return list(_find_locations(document, "", MAX_DEPTH))
@@ -87,9 +87,9 @@ def rows_head(head: Head, location: RowsLocation, shared_columns: Sequence[str] 
 
     Args:
         head: Of the file.
-        place: Where its rows are.
-        outside: Columns that the user named (--split-by, --map); one that the rows lack and the object around them
-            has, such as its model, is that of every row.
+        location: Where its rows are.
+        shared_columns: Columns that the user named (--split-by, --map); the value of one that only the object around
+            the rows has, such as its model, belongs to every row.
     """
     rows: list[Row] = []
     for number, entry in enumerate(location.entries, 1):

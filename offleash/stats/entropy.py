@@ -135,7 +135,7 @@ def means(
     Args:
         value_PR: the measure of each problem in each run; NaN: not known.
         benchmark_P: the benchmark of each problem.
-        widened: pseudo-problems of the measure; default: none.
+        interval_widening: pseudo-problems of the measure; default: none.
         replicates: bootstrap replicates.
         seed: of the weights; the same seed pairs statistics of the same problems.
 

@@ -210,7 +210,7 @@ def simultaneous_band(
     Args:
         replicate_BK: the curve in B replicates.
         estimate_K: the curve.
-        within: the least and the largest value it can have.
+        bounds: the least and the largest value it can have.
         level: of the band.
 
     Returns:
@@ -380,7 +380,7 @@ def effective_size(weight_P: ArrayLike) -> Float:
         A number of problems that weigh the same.
 
     Example:
-        >>> float(effective(np.array([1.0, 1.0, 1.0, 0.0])))
+        >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
         3.0
     """
     square_P = np.asarray(weight_P, dtype=np.float64) ** 2
@@ -427,7 +427,7 @@ def student(
         value_Q: the values.
         value_BQ: the values in the replicates.
         problems: how many have a part in each value.
-        resampled: how many were resampled; default: the same.
+        resampled_problems: how many were resampled; default: the same.
 
     Returns:
         Wider intervals about the same values.

@@ -32,7 +32,7 @@ class RateLikelihood:
     """Counts of problems, equal ones grouped, with their chance at every rate of the grid.
 
     Example:
-        >>> RateLikelihood.of([4, 4, 4], [0, 0, 3]).weight_U
+        >>> RateLikelihood.from_counts([4, 4, 4], [0, 0, 3]).weight_U
         array([2., 1.])
     """
 
@@ -54,7 +54,7 @@ class RateLikelihood:
             The likelihood of rates.
 
         Example:
-            >>> likelihood = RateLikelihood.of([4, 4, 4], [0, 0, 3])
+            >>> likelihood = RateLikelihood.from_counts([4, 4, 4], [0, 0, 3])
             >>> likelihood.weight_U, likelihood.chance_UJ.shape == (2, likelihood.rate_J.size)
             (array([2., 1.]), True)
         """
@@ -76,7 +76,7 @@ class RateLikelihood:
             The log-likelihood.
 
         Example:
-            >>> likelihood = RateLikelihood.of([4, 4], [0, 0])
+            >>> likelihood = RateLikelihood.from_counts([4, 4], [0, 0])
             >>> never = np.where(likelihood.rate_J == 0, 1.0, 0.0)
             >>> likelihood.log_likelihood(never)
             0.0
@@ -164,7 +164,7 @@ def npmle(likelihood: RateLikelihood) -> Mixture:
         The distribution.
 
     Example:
-        >>> likelihood = RateLikelihood.of([64] * 8, [0, 0, 0, 0, 32, 32, 32, 32])
+        >>> likelihood = RateLikelihood.from_counts([64] * 8, [0, 0, 0, 0, 32, 32, 32, 32])
         >>> npmle(likelihood).pass_at_k(1).round(3)
         array([0.25])
     """
@@ -194,7 +194,7 @@ def functional_range(
         The least and the largest mean of each function, not inside the exact ones.
 
     Example:
-        >>> likelihood = RateLikelihood.of([64] * 8, [0, 0, 0, 0, 32, 32, 32, 32])
+        >>> likelihood = RateLikelihood.from_counts([64] * 8, [0, 0, 0, 0, 32, 32, 32, 32])
         >>> low_K, high_K = functional_range(likelihood, npmle(likelihood), [likelihood.rate_J > 0.25], drop=1.92)
         >>> low_K.round(2), high_K.round(2)
         (array([0.19]), array([0.81]))

@@ -324,7 +324,7 @@ def _children(trees: Sequence[Tree], tree_C: Ints, node_C: Ints, token_C: Ints) 
     return child_C
 
 
-def _assign_slots(row_C: Ints, slot_count: int) -> tuple[Ints, Ints, Ints]:
+def _assign_slots(row_C: Ints, entering_rows: int) -> tuple[Ints, Ints, Ints]:
     """Slots for the children of real rows and for rows that enter; and which slots are to be copied onto which.
 
     The first child of a row stays in the row's slot, so that a row without branches, the usual case, is never copied.
@@ -334,9 +334,9 @@ def _assign_slots(row_C: Ints, slot_count: int) -> tuple[Ints, Ints, Ints]:
 
     Args:
         row_C: the rows that the children extend, ordered.
-        entering: rows that come out of trees.
+        entering_rows: rows that come out of trees.
     """
-    rows = len(row_C) + slot_count
+    rows = len(row_C) + entering_rows
     in_place_C = (np.diff(row_C, prepend=-1) != 0) & (row_C < rows)
     is_free = np.ones(rows, np.bool_)
     is_free[row_C[in_place_C]] = False
