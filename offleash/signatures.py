@@ -386,8 +386,8 @@ def invalid_value(option: Option, value: object, full_value: object = None) -> O
         shown = f"{value:g}"  # Python's 1.0 is the 1 that was typed
     elif option.kind in ("text", "texts") or value == "":
         shown = repr(value)
-    found_text = f"{str(value)!r} in {option.name} {full_value}" if full_value is not None else f"{option.name} {shown}"
-    return OffleashError(f"{option.name} takes {expected_text(option)}. Found {found_text[:100]}{hint}")
+    value_text = f"{str(value)!r} in {option.name} {full_value}" if full_value is not None else f"{option.name} {shown}"
+    return OffleashError(f"{option.name} takes {expected_text(option)}. Found {value_text[:100]}{hint}")
 
 
 def expected_text(option: Option) -> str:

@@ -42,7 +42,7 @@ class VerdictReader:
     path: Path
     threshold: float  # a score at or above it is correct
     partial: int = 0  # scores above 0 that count as wrong
-    above_one: int = 0  # scores above 1: the threshold of 1 may not be what the user wants
+    scores_above_1: int = 0  # scores above 1: the threshold of 1 may not be what the user wants
     missing: int = 0  # null or NaN
     first_missing: int = 0  # row
     empty: int = 0  # rows without a sample
@@ -72,7 +72,7 @@ class VerdictReader:
             self._miss(1, row)
             return None, None
         self.partial += 0 < score < min(1.0, self.threshold)
-        self.above_one += score > 1
+        self.scores_above_1 += score > 1
         return (Verdict.CORRECT if score >= self.threshold else Verdict.WRONG), score
 
     def marks(self, values: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -84,9 +84,9 @@ class VerdictReader:
             scores = values.str.strip_chars().cast(pl.Float64, strict=False)
             if scores.null_count() == values.null_count():
                 return self._scores(scores, rows)
-        before = self.partial, self.above_one, self.missing
+        before = self.partial, self.scores_above_1, self.missing
         results_by_value = {value: self.mark(value, self._row_of(values, rows, value)) for value in seen.to_list()}
-        self.partial, self.above_one, self.missing = before  # the marks were read once each, not once a row
+        self.partial, self.scores_above_1, self.missing = before  # the marks were read once each, not once a row
         verdicts = pl.Series([results_by_value[value][0] for value in values.to_list()], dtype=VERDICT)
         scores = pl.Series([results_by_value[value][1] for value in values.to_list()], dtype=pl.Float64)
         self._count(scores, verdicts, rows)
@@ -121,11 +121,9 @@ class VerdictReader:
                     self.partial,
                 )
             )
-        if self.above_one:
-            text = (
-                f"{self.path.name}: {self.above_one} scores are above 1; {self.threshold:g} or more counts as correct"
-            )
-            notes.append(Note(f"{text} (--threshold).", self.above_one))
+        if self.scores_above_1:
+            text = f"{self.path.name}: {self.scores_above_1} scores are above 1; {self.threshold:g} or more counts as correct"
+            notes.append(Note(f"{text} (--threshold).", self.scores_above_1))
         if self.missing:
             notes.append(
                 Note(
@@ -163,7 +161,7 @@ class VerdictReader:
 
     def _count(self, scores: pl.Series, verdicts: pl.Series, rows: pl.Series) -> None:
         self.partial += int(((scores > 0) & (scores < min(1.0, self.threshold))).sum())
-        self.above_one += int((scores > 1).sum())
+        self.scores_above_1 += int((scores > 1).sum())
         empty = verdicts.is_null()
         if empty.any():
             self._miss(int(empty.sum()), int(rows.filter(empty)[0]))
