@@ -122,8 +122,10 @@ class VerdictReader:
                 )
             )
         if self.scores_above_1:
-            text = f"{self.path.name}: {self.scores_above_1} scores are above 1; {self.threshold:g} or more counts as correct"
-            notes.append(Note(f"{text} (--threshold).", self.scores_above_1))
+            text = (
+                f"{self.scores_above_1} scores are above 1; {self.threshold:g} or more counts as correct (--threshold)."
+            )
+            notes.append(Note(f"{self.path.name}: {text}", self.scores_above_1))
         if self.missing:
             notes.append(
                 Note(
