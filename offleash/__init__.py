@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from offleash.stats.change import support_change as support_change
     from offleash.stats.curves import pass_curve as pass_curve
     from offleash.stats.pass_at_k import pass_at_k as pass_at_k
+    from offleash.training.monitor import SupportMonitor as SupportMonitor
 
 # Where each public name lives; imported when first used, so that `import offleash` and `offleash --help` stay fast.
 _PUBLIC = {
@@ -117,6 +118,7 @@ _PUBLIC = {
     "ShowResult": "offleash.results.samples",
     "StrategiesResult": "offleash.results.analyses",
     "StudyResult": "offleash.results.samples",
+    "SupportMonitor": "offleash.training.monitor",
     "SweepResult": "offleash.results.analyses",
     "TheoryResult": "offleash.results.analyses",
     "TrainResult": "offleash.results.analyses",
