@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from offleash.api.analyse import entropy as entropy
     from offleash.api.analyse import likelihood as likelihood
     from offleash.api.analyse import plan_samples as plan_samples
+    from offleash.api.analyse import plan_training as plan_training
     from offleash.api.analyse import strategies as strategies
     from offleash.api.analyse import theory as theory
     from offleash.api.compare import compare as compare
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from offleash.results.analyses import StrategiesResult as StrategiesResult
     from offleash.results.analyses import SweepResult as SweepResult
     from offleash.results.analyses import TheoryResult as TheoryResult
+    from offleash.results.analyses import TrainingPlanResult as TrainingPlanResult
     from offleash.results.analyses import TrainResult as TrainResult
     from offleash.results.comparison import ComparisonResult as ComparisonResult
     from offleash.results.comparison import FigureResult as FigureResult
@@ -122,6 +124,7 @@ _PUBLIC = {
     "SweepResult": "offleash.results.analyses",
     "TheoryResult": "offleash.results.analyses",
     "TrainResult": "offleash.results.analyses",
+    "TrainingPlanResult": "offleash.results.analyses",
     "VerifyResult": "offleash.results.samples",
     "ViewSession": "offleash.results.comparison",
     "WatchResult": "offleash.results.watching",
@@ -146,6 +149,7 @@ _PUBLIC = {
     "pass_at_k": "offleash.stats.pass_at_k",
     "pass_curve": "offleash.stats.curves",
     "plan_samples": "offleash.api.analyse",
+    "plan_training": "offleash.api.analyse",
     "problem_set": "offleash.api.verify",
     "report": "offleash.api.compare",
     "score": "offleash.api.verify",

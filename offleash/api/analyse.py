@@ -1,4 +1,4 @@
-"""Further analyses: entropy, likelihood and strategies of runs; plan_samples, from a pilot; and theory."""
+"""Further analyses: entropy, likelihood and strategies of runs; plan_samples and plan_training; and theory."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     import polars as pl
 
     from offleash.data.run import Run
-    from offleash.results.analyses import EntropyResult, LikelihoodResult, PlanResult, StrategiesResult, TheoryResult
+    from offleash.results.analyses import (
+        EntropyResult,
+        LikelihoodResult,
+        PlanResult,
+        StrategiesResult,
+        TheoryResult,
+        TrainingPlanResult,
+    )
 
 
 @verb
@@ -243,6 +250,64 @@ def plan_samples(
     runs = run_inputs(runs)
     pilots = load(*runs, options=load_options(runs, reading, None, verdicts), progress=progress)
     return PlanResult(tuple(plan(run, settle, until) for run in pilots))
+
+
+@verb
+def plan_training(
+    run: Annotated[
+        "str | Path | Run | pl.DataFrame",
+        Data("COUNTS", "The base on the training problems: counts, a run folder or a log; NAME=PATH."),
+    ],
+    *,
+    group: Annotated[int, Flag("Samples per group.", metavar="G", least=2, most=65_536)] = 16,
+    groups: Annotated[int, Flag("Groups per training step.", metavar="N", least=1, most=1_000_000)] = 64,
+    weights: Annotated[
+        str | Path | None,
+        Flag("Write weights for a curriculum: .csv, or .jsonl and .parquet as TRL and verl read.", metavar="FILE"),
+    ] = None,
+    figure: Annotated[str | Path | None, Flag("Write the figure: .svg, .pdf or .png.", metavar="FILE")] = None,
+    verdicts: Verdicts = None,
+    reading: Reading = Reading(),
+    progress: Progress = silent,
+) -> "TrainingPlanResult":
+    """Plan a training: which groups would teach nothing, and which problems a group would never see solved.
+
+    From the base's counts on the training problems: the share of groups that are all wrong or all right at group sizes
+    from 8 to 512, problems that are too rare for a group, weights for a curriculum, and from a run folder with
+    solutions those that training is likely to miss.
+
+    Examples:
+      offleash plan training examples/counts/base.csv --group 16
+      offleash plan training runs/base --group 32 --weights weights.parquet --figure groups.svg
+      offleash plan training base.csv --json
+
+    In Python:
+      >>> plan = ol.plan_training("examples/counts/base.csv", group=16).plan
+      >>> [signal.size for signal in plan.signals]
+      [8, 16, 32, 64, 128, 256, 512]
+    """
+    from offleash.analyses.group_signal.plan import WEIGHT_FILES, plan_groups, write_weights
+    from offleash.loading.load import load, load_options, run_inputs
+    from offleash.render.output import check_writable
+    from offleash.results.analyses import TrainingPlanResult
+
+    if weights is not None:
+        if Path(weights).suffix.lower() not in WEIGHT_FILES:
+            raise OffleashError(f"--weights {weights} should end in {' or '.join(WEIGHT_FILES)}. Choose another name.")
+        check_writable(Path(weights), option="--weights")
+    if figure is not None:
+        from offleash.render.export import kind_of
+
+        kind_of(Path(figure))
+        check_writable(Path(figure), option="--figure")
+    inputs = run_inputs((run,))
+    (base,) = load(*inputs, options=load_options(inputs, reading, None, verdicts), progress=progress)
+    result = TrainingPlanResult(plan_groups(base, group, groups))
+    if weights is not None:
+        write_weights(result.plan, base, Path(weights))
+    if figure is not None:
+        result.save(figure)
+    return result
 
 
 @verb

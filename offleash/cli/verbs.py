@@ -44,6 +44,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("show", f"{API}.runs:show", "The samples of one problem, with texts"),
         Verb("figure", f"{API}.compare:figure", "One figure as PDF, SVG or PNG"),
         Verb("plan samples", f"{API}.analyse:plan_samples", "How many samples a study needs"),
+        Verb("plan training", f"{API}.analyse:plan_training", "Which groups would teach nothing"),
     ),
     "Explain": (
         Verb("entropy", f"{API}.analyse:entropy", "Token entropy and answer entropy of runs"),
@@ -76,7 +77,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
 }
 VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}
 GROUPS = {
-    "plan": "Plan a study before drawing samples.",
+    "plan": "Plan a study before drawing samples, or a training before it begins.",
     "lab": "Small worlds for experiments: problems, expert traces and base models.",
 }
 # Former names of verbs: the error names the new one. To be removed with 0.2.

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offleash.errors import OffleashError
-from offleash.results.result import Result, console_of, print_text
+from offleash.results.result import Result, console_of, frame_of, print_text
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
 
     from offleash.analyses.certificates.certify import Certification
     from offleash.analyses.certificates.nucleus import NucleusCut
     from offleash.analyses.entropy.entropy import Entropies
+    from offleash.analyses.group_signal.plan import TrainingPlan
     from offleash.analyses.likelihood.likelihood import Likelihood
     from offleash.analyses.planning import PilotPlan
     from offleash.analyses.strategies.strategies import StrategyComparison
@@ -272,6 +274,43 @@ class PlanResult(Result):
 
         for plan in self.plans:
             console_of(console).print(plan_table(plan))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class TrainingPlanResult(Result):
+    """What groups of a training would see, from counts of its base.
+
+    >>> plan = ol.plan_training("examples/counts/base.csv", group=16)
+    >>> plan.to_frame().columns[:3]
+    ['problem', 'n', 'c']
+    """
+
+    plan: "TrainingPlan"
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.group_signal.plan import group_plan_document
+
+        return group_plan_document(self.plan)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """A row per problem."""
+        return frame_of(self.to_dict()["problems"])
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.group_signal.plan import group_plan_table
+
+        console_of(console).print(group_plan_table(self.plan))
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file: .svg, .pdf or .png as a figure, .json and .txt as every result."""
+        from offleash.render.export import WRITERS, write_figure
+
+        if Path(path).suffix.lower() not in WRITERS:
+            return super().save(path)
+        from offleash.analyses.group_signal.figure import signal_by_group_size
+
+        write_figure(signal_by_group_size(self.plan), Path(path), "--figure")
+        return Path(path)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,0 +1,1 @@
+"""Planning a training: what groups of samples would see of its problems."""
