@@ -30,7 +30,7 @@ def test_a_verb_with_many_options_shows_them_under_headings(verb: str) -> None:
 
 def test_every_verb_option_and_choice_is_completed() -> None:
     assert set(candidates([""])) >= {name.partition(" ")[0] for name in VERBS}
-    assert candidates(["plan", ""]) == ["samples"]
+    assert candidates(["plan", ""]) == ["samples", "training"]
     assert candidates(["completion", "z"]) == ["zsh"]
     assert candidates(["figure", "pl"]) == ["plane"]
     assert candidates(["draw", "aime24", "hf:x", "--decoding", "p"]) == ["plain", "paper"]
