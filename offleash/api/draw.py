@@ -187,7 +187,7 @@ def sweep(
     ] = (),
     match: Annotated[bool, Flag("Also match the token entropy of MODEL, by the temperature of MODEL2.")] = False,
     figure: Annotated[
-        str | Path | None, Flag("Plot support against temperature: .svg, .png or .pdf.", metavar="FILE")
+        str | Path | None, Flag("Write the figure: .svg, .pdf or .png.", metavar="FILE")
     ] = None,
     seed: Seed = 0,
     verifier: Verifier = None,
