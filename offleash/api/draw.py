@@ -186,9 +186,7 @@ def sweep(
         Flag("Draw under each of these prompt templates; 'own' is each problem's own prompt.", metavar="FILE,FILE,..."),
     ] = (),
     match: Annotated[bool, Flag("Also match the token entropy of MODEL, by the temperature of MODEL2.")] = False,
-    figure: Annotated[
-        str | Path | None, Flag("Write the figure: .svg, .pdf or .png.", metavar="FILE")
-    ] = None,
+    figure: Annotated[str | Path | None, Flag("Write the figure: .svg, .pdf or .png.", metavar="FILE")] = None,
     seed: Seed = 0,
     verifier: Verifier = None,
     decoding: Decoding = Decoding(),

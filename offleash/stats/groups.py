@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offleash.stats.binomials import binomial_pmf
+from offleash.stats.binomials import binomial_at_most, binomial_pmf
 from offleash.stats.mixture import Floats, Mixture, RateLikelihood, functional_range, miss, npmle
 
 HALF_CHI_SQUARE = 1.92  # how far the log-likelihood may be below its maximum at 95%
-NORMAL = 1.96
 
 
 @dataclass(frozen=True)
@@ -126,20 +125,18 @@ def group_signal(
         wrong, right = float(wrong_KJ[place] @ best.weight_J), float(right_KJ[place] @ best.weight_J)
         none = wrong + right
         low, high = min(float(low_K[place]), none), max(float(high_K[place]), none)
-        # a score interval for the groups of a step, so that it is no point where every group would be without signal
-        below, above = _score_interval(none, groups)
+        below, above = _step_interval(none, groups)
         step_low = none - float(np.hypot(none - low, none - below))
         step_high = none + float(np.hypot(high - none, above - none))
         signals.append(GroupSignal(int(size), wrong, right, low, high, max(step_low, 0.0), min(step_high, 1.0)))
     return tuple(signals)
 
 
-def _score_interval(share: float, groups: int) -> tuple[float, float]:
-    """Wilson's interval of a share that was seen in so many groups."""
-    scale = 1 + NORMAL**2 / groups
-    middle = (share + NORMAL**2 / (2 * groups)) / scale
-    half = NORMAL / scale * float(np.sqrt(share * (1 - share) / groups + (NORMAL / (2 * groups)) ** 2))
-    return middle - half, middle + half
+def _step_interval(share: float, groups: int) -> tuple[float, float]:
+    """Where the share that so many groups show lies with 95%, if its expectation is known."""
+    at_most = binomial_at_most(np.arange(groups + 1), groups, share)
+    low, high = np.searchsorted(at_most, [0.025, 0.975])
+    return float(low) / groups, float(min(high, groups)) / groups
 
 
 def draws_for_half(posterior: RatePosterior, chosen_P: NDArray[np.bool_], most: int) -> int | None:
