@@ -64,7 +64,7 @@ def rate_posterior(drawn_P: ArrayLike, correct_P: ArrayLike, prior: Mixture | No
         True
     """
     drawn, correct = np.asarray(drawn_P, dtype=np.int64), np.asarray(correct_P, dtype=np.int64)
-    law = npmle(RateLikelihood.of(drawn, correct)) if prior is None else prior
+    law = npmle(RateLikelihood.from_counts(drawn, correct)) if prior is None else prior
     weight_PJ = binomial_pmf(correct[:, None], drawn[:, None], law.rate_J) * law.weight_J
     return RatePosterior(law.rate_J, weight_PJ / weight_PJ.sum(axis=1, keepdims=True))
 
@@ -116,7 +116,7 @@ def group_signal(
         (True, True)
     """
     size_K = np.atleast_1d(np.asarray(size_K, dtype=np.int64))
-    likelihood = RateLikelihood.of(drawn_P, correct_P)
+    likelihood = RateLikelihood.from_counts(drawn_P, correct_P)
     best = npmle(likelihood)
     wrong_KJ, right_KJ = miss(best.rate_J, size_K[:, None]), best.rate_J ** size_K[:, None]
     low_K, high_K = functional_range(likelihood, best, wrong_KJ + right_KJ, HALF_CHI_SQUARE)
@@ -211,7 +211,7 @@ def seen_posterior(drawn_S: ArrayLike, count_S: ArrayLike) -> RatePosterior:
         (True, np.float64(0.5))
     """
     drawn, count = np.asarray(drawn_S, dtype=np.int64), np.asarray(count_S, dtype=np.int64)
-    likelihood = RateLikelihood.of(drawn, count)
+    likelihood = RateLikelihood.from_counts(drawn, count)
     rate_J = likelihood.rate_J[1:]  # a probability of 0 is never seen
     case_2U, weight_U = np.unique(np.stack([drawn, count]), axis=1, return_counts=True)
     n_U1, c_U1 = case_2U[0][:, None], case_2U[1][:, None]
