@@ -1,4 +1,4 @@
-"""Rewards per second inside TRL: our verifier as a reward against TRL's own accuracy_reward, on the same completions.
+"""Inside TRL: our verifier as a reward against TRL's accuracy_reward, and the support monitor's share of training time.
 
 python benchmarks/monitor.py [--small] [outputs.jsonl]
 
@@ -7,6 +7,9 @@ beside the project are used, else completions written here. Both rewards get eig
 them, on one core; both are warm before the clock starts, and the fastest of REPEATS passes counts. Groups of 64 draw
 the completions of a problem again, with replacement; in a second pass each is made a different text, as a model's long
 texts are.
+
+The share is of GRPO on the lab's model: k = 64 samples of 24 problems every 10 steps of 32 groups of 16. It depends on
+the sizes alone: samples drawn by the monitor over samples drawn by the trainer, here 1,536 per 5,120.
 """
 
 import json
@@ -15,12 +18,16 @@ import math
 import os
 import random
 import sys
+import tempfile
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import offleash as ol
+from offleash.lab.pretrain import base_of
 from offleash.options import Judging
 from offleash.training.trl import reward
 
@@ -44,7 +51,42 @@ def main() -> None:
         ratios.append(rewards(drawn, "groups of 64 by resampling", 64))
         apart = [(problem, f"Try {n}. {text}", gold) for n, (problem, text, gold) in enumerate(drawn)]
         ratios.append(rewards(apart, "groups of 64, no two texts alike", 64))
+    ratios.append(share(steps=10 if "--small" in sys.argv else 30))
     print("\n".join(ratios))
+
+
+def share(steps: int) -> str:
+    """The time that evaluations take, without the base's draw, over the time of the whole training."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    problems = ol.problem_set("countdown:train", selection=ol.ProblemSelection(size=256)).frame
+    data = Dataset.from_list(problems.select("prompt", "verifier", "details").to_dicts())
+    with tempfile.TemporaryDirectory() as out, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        config = GRPOConfig(
+            output_dir=out,
+            max_steps=steps,
+            num_generations=16,
+            per_device_train_batch_size=512,
+            max_completion_length=18,
+            learning_rate=1e-4,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+            bf16=False,
+        )
+        model, score = str(base_of("countdown")), reward("countdown")
+        trainer = GRPOTrainer(model=model, reward_funcs=score, train_dataset=data, args=config)
+        probe = ol.problem_set("countdown:dev", selection=ol.ProblemSelection(size=24)).frame
+        monitor = ol.SupportMonitor(trainer, probe=probe, k=64, every=10, max_share=None)
+        trainer.add_callback(monitor)
+        trainer.train()
+        spent = sum(evaluation.seconds for evaluation in monitor.state.evaluations)
+        total = json.loads((monitor.out / "monitor.json").read_text("utf-8"))["seconds"]
+    print(f"{steps} steps: {total:.1f} s, of which {spent:.1f} s in {len(monitor.state.evaluations)} evaluations")
+    return f"ratio monitor's share of training time: {spent / total:.2f}"
 
 
 def rewards(rows: list[Row], kind: str, size: int) -> str:

@@ -288,7 +288,7 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         )
         if self._main:
             log.warning(
-                "Step %d: at least %d problems of the probe set are lost, more than chance gives in %d evaluations; a "
+                "Step %d: probe problems lost: at least %d, more than chance gives in %d evaluations; a "
                 "second draw confirms at least %d. See: offleash compare %s %s",
                 alarm.step, alarm.losses_at_least, planned, alarm.confirmed_at_least, self.out / BASE, alarm.folder,
             )  # fmt: skip
