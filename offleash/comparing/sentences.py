@@ -368,7 +368,13 @@ def _other_counts(comparison: Comparison) -> str:
     unit = _unit(comparison, 2)
     scope = f"Counted per {comparison.tally.per.value}" if comparison.tally.per is not Per.PROBLEM else ""
     rule = "" if change.rule is Rule.SEEN else f"{', b' if scope else 'B'}y the rule '{change.rule.value}'"
-    lost = f"{rl} no longer reaches {_few(change.S)} of the {_few(change.P + change.S)} {unit} that {base} reaches"
+    reached = change.P + change.S
+    if _is_zero(reached):
+        return f"{scope}{rule}, {base} reaches no {_unit(comparison, 1)} and {rl} reaches {_few(change.E)}."
+    if _is_zero(change.S):
+        kept = f"{rl} still reaches all {_few(reached)} {unit} that {base} reaches"
+        return f"{scope}{rule}, {kept}, and {_few(change.E)} that {base} does not."
+    lost = f"{rl} no longer reaches {_few(change.S)} of the {_few(reached)} {unit} that {base} reaches"
     return f"{scope}{rule}, {lost} and reaches {_few(change.E)} that {base} does not."
 
 

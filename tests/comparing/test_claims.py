@@ -90,6 +90,7 @@ WORLDS = {
     "rarely gained": World([0] * 3, [1 / 1024] * 3, (1024, 1024), (("at", 8),)),
     "rule above": World([0.1, HALF] * 10, [0.05, 0.6] * 10, options=(("rule", Rule.ABOVE), ("tau", 0.08))),
     "rule confident": World([1 / 32, HALF, 0] * 6, [1 / 32, 0.6, 0] * 6, options=(("rule", Rule.CONFIDENT),)),
+    "none by the rule": World([1 / 64] * 6, [1 / 64] * 6, options=(("rule", Rule.CONFIDENT),)),
     "guessed": World([SOME, 0.9] * 5, [SOME, 0.95] * 5, options=(("guess", SOME),)),
     "per answer": World([SOME, 0.9] * 5, [0, 0.95] * 5, log=(), options=(("per", Per.ANSWER),)),
     "truncated": World([SOME, 0.9] * 5, [0.3, 0.95] * 5, log=(("finish_reason", "length"),)),
