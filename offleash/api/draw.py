@@ -72,7 +72,7 @@ def draw(
       (80, 16)
     """
     from offleash.data.certificates import refuse_drawing_into
-    from offleash.drawing.draw import draw_model, judge_drawn
+    from offleash.drawing.draw import draw_model, judge_new_samples
     from offleash.drawing.report import estimate_text
     from offleash.problems.templates import with_template
     from offleash.results.samples import DrawResult
@@ -98,7 +98,7 @@ def draw(
         lambda estimate: announce(estimate_text(estimate)),
         template,
     )
-    return DrawResult(judge_drawn(summary, verifying, progress) if verify else summary)
+    return DrawResult(judge_new_samples(summary, verifying, progress) if verify else summary)
 
 
 def template_of(prompting: Prompting) -> str | None:

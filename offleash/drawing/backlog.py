@@ -49,12 +49,12 @@ class Backlog:
         """Bytes that are counted now."""
         return self._bytes
 
-    def should_flush(self, held: int) -> bool:
-        """Whether samplers wait and `held` bytes are a good part of the reason: then it is time to write them.
+    def should_flush(self, pending_bytes: int) -> bool:
+        """Whether samplers wait and `pending_bytes` bytes are a good part of the reason: then it is time to write them.
 
         Where they are not, the judge is behind, and writing every chunk as it comes would leave thousands of shards.
         """
-        return self._waiting > 0 and held >= self._limit // 4
+        return self._waiting > 0 and pending_bytes >= self._limit // 4
 
     def begin_drawing(self, samples: int, max_tokens: int) -> None:
         """Block while this thread and those that draw would hold too much; not once the backlog is closed.
@@ -115,10 +115,10 @@ class Backlog:
     def _is_below_limit(self) -> bool:
         return self._bytes < self._limit
 
-    def _wait(self, ready: Callable[[], bool]) -> None:
+    def _wait(self, condition: Callable[[], bool]) -> None:
         self._waiting += 1
         try:
-            self._changed.wait_for(lambda: self._closed or ready())
+            self._changed.wait_for(lambda: self._closed or condition())
         finally:
             self._waiting -= 1
 

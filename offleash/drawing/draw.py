@@ -164,7 +164,7 @@ def draw(
     )
 
 
-def judge_drawn(summary: DrawSummary, options: VerifyOptions, progress: Progress = silent) -> DrawSummary:
+def judge_new_samples(summary: DrawSummary, options: VerifyOptions, progress: Progress = silent) -> DrawSummary:
     """Judge the samples of a draw that has no judge of its own (`until`).
 
     Samples are facts and verdicts can wait: where there is no judge model, no sandbox or no gold answer, the reason is
@@ -173,12 +173,12 @@ def judge_drawn(summary: DrawSummary, options: VerifyOptions, progress: Progress
     if summary.drawing.until or not summary.samples:
         return summary
     try:
-        judged = verify(summary.folder, options, progress)
+        result = verify(summary.folder, options, progress)
     except OffleashError as error:
         return replace(summary, unjudged=str(error))
-    stored = read_stored_samples(RunFolder(summary.folder), judged.verifier)
+    stored = read_stored_samples(RunFolder(summary.folder), result.verifier)
     reached = sum(problem.hits > 0 for problem in stored.problems.values())
-    return replace(summary, verifier=judged.verifier, reached=reached, verdicts=judged.verdicts)
+    return replace(summary, verifier=result.verifier, reached=reached, verdicts=result.verdicts)
 
 
 def refuse_greedy_copies(decoding: SamplingParams, k: int) -> None:
@@ -325,10 +325,10 @@ def check_model(model: Model, engines: bool = True) -> None:
     if model.sampler == "hf" or not _has_files(model.name, "config.json", "params.json"):
         check_folder(model.name)
     adapter = Path(model.adapter).expanduser()
-    local = model.adapter.startswith((".", "/", "~")) or model.adapter.count("/") > 1 or adapter.exists()
-    if model.adapter and local and not _has_files(model.adapter, "adapter_config.json"):
-        what = "has no adapter_config.json" if adapter.is_dir() else "is not a folder"
-        raise OffleashError(f"{model.adapter} {what}. Give a folder saved by PEFT, or a name on the hub.")
+    is_local = model.adapter.startswith((".", "/", "~")) or model.adapter.count("/") > 1 or adapter.exists()
+    if model.adapter and is_local and not _has_files(model.adapter, "adapter_config.json"):
+        problem = "has no adapter_config.json" if adapter.is_dir() else "is not a folder"
+        raise OffleashError(f"{model.adapter} {problem}. Give a folder saved by PEFT, or a name on the hub.")
 
 
 def budget(k: int | str, problems: pl.DataFrame) -> int:
@@ -345,9 +345,9 @@ def paper_budget(problems: pl.DataFrame) -> int:
     """The budget of arXiv:2507.14843 for a benchmark; its largest for problems that are not in it."""
     budgets = {name or "": _benchmark_budget(name or "") for name in problems["benchmark"].unique().sort()}
     if len(set(budgets.values())) > 1:
-        listed = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
+        budgets_text = ", ".join(f"{name or 'without a benchmark'} {k:,}" for name, k in budgets.items())
         raise OffleashError(
-            f"The paper's budgets differ between these benchmarks ({listed}). Draw each into its own folder: "
+            f"The paper's budgets differ between these benchmarks ({budgets_text}). Draw each into its own folder: "
             "`offleash compare 'runs/base-*' 'runs/rl-*'` combines them."
         )
     return next(iter(budgets.values()), LARGEST)

@@ -75,7 +75,7 @@ class Duplicates:
         self._repeating, self._within, self._across = CopyingEvidence(), CopyingEvidence(), CopyingEvidence()
 
     @property
-    def remembered(self) -> int:
+    def remembered_bytes(self) -> int:
         """Texts whose hashes are kept."""
         return self._texts
 
@@ -94,9 +94,9 @@ class Duplicates:
         """Add the samples of a request; OffleashError when they repeat more than independent samples can."""
         if self._greedy or not samples:
             return
-        ordered = sorted(samples, key=lambda sample: sample.index)
-        label_N = np.array([_hash(sample.text) for sample in ordered], dtype=np.uint64)
-        logprob_N = np.array([_log_probability(sample, self._plain) for sample in ordered])
+        sorted_samples = sorted(samples, key=lambda sample: sample.index)
+        label_N = np.array([_hash(sample.text) for sample in sorted_samples], dtype=np.uint64)
+        logprob_N = np.array([_log_probability(sample, self._plain) for sample in sorted_samples])
         unknown = len(label_N) > 1 and bool(np.isnan(logprob_N).all())
         self._requests += unknown
         self._uniform += unknown and bool((label_N == label_N[0]).all())
@@ -123,8 +123,8 @@ class Duplicates:
             return
         self._repeating = self._repeating.after(log_repeating(label_N, logprob_N))
         if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
-            what = f"{_most_frequent_count(label_N)} of the {len(label_N)} samples of one request have the same text"
-            raise self._dependence_error(request, what, self._repeating.log, f" {_LOGPROBS_WRONG}")
+            finding = f"{_most_frequent_count(label_N)} of the {len(label_N)} samples of one request have the same text"
+            raise self._dependence_error(request, finding, self._repeating.log, f" {_LOGPROBS_WRONG}")
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
@@ -133,15 +133,17 @@ class Duplicates:
         self._across = self._across.after(across_requests(first, second))
         if self._within.log >= -LIMIT:
             most, size = max((_most_frequent_count(labels), len(labels)) for labels in (first, second))
-            what = (
+            finding = (
                 f"{most} of the {size} samples of one request have the same text, and those of another request do not"
             )
-            raise self._dependence_error(request, what, self._within.log)
+            raise self._dependence_error(request, finding, self._within.log)
         if self._across.log >= -LIMIT:
             both = min(len(first), len(second))
-            same = int((first[:both] == second[:both]).sum())
-            what = f"{same} of {both} samples of one request have the same text as that choice of another request"
-            raise self._dependence_error(request, what, self._across.log)
+            equal_count = int((first[:both] == second[:both]).sum())
+            finding = (
+                f"{equal_count} of {both} samples of one request have the same text as that choice of another request"
+            )
+            raise self._dependence_error(request, finding, self._across.log)
 
     def _repeated_error(self, request: Request, problem: "_Problem") -> OffleashError:
         count, log_p, log_chance = problem.worst
@@ -151,10 +153,12 @@ class Duplicates:
             f"{_ADVICE} {_LOGPROBS_WRONG}"
         )
 
-    def _dependence_error(self, request: Request, what: str, evidence: float, alternative: str = "") -> OffleashError:
+    def _dependence_error(
+        self, request: Request, finding: str, evidence: float, alternative: str = ""
+    ) -> OffleashError:
         return OffleashError(
-            f"{self._name}: samples of a request are not independent. In problem {request.problem!r}, {what}; over the "
-            f"run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}"
+            f"{self._name}: samples of a request are not independent. In problem {request.problem!r}, {finding}; over "
+            f"the run so far, the chance of that is below {_power(-evidence)} for independent samples. {_ADVICE}"
             f"{alternative}"
         )
 
@@ -183,8 +187,10 @@ class _Problem:
 
     @property
     def size(self) -> int:
-        held = sum(len(labels) for labels in self.waiting.values()) + (0 if self.single is None else len(self.single))
-        return len(self.label_U) + held
+        waiting_count = sum(len(labels) for labels in self.waiting.values()) + (
+            0 if self.single is None else len(self.single)
+        )
+        return len(self.label_U) + waiting_count
 
     def count(self, label_N: Labels, log_probability_N: Float) -> None:
         """Add samples, and find the texts that came more often than their probability allows."""
@@ -211,9 +217,9 @@ class _Problem:
         log_chance = log_chance_of_repeats(self.drawn, self.count_U[rows], log_p, self.number)
         self.copies = int((self.count_U[rows] - 1)[log_chance <= LIMIT].sum())
         if self.copies:
-            worst = int(log_chance.argmin())
-            row = rows[worst]
-            self.worst = (int(self.count_U[row]), float(self.high_U[row]), float(log_chance[worst]))
+            worst_index = int(log_chance.argmin())
+            row = rows[worst_index]
+            self.worst = (int(self.count_U[row]), float(self.high_U[row]), float(log_chance[worst_index]))
 
     def blocks(self, first: int, label_N: Labels) -> list[tuple[Labels, Labels]]:
         """Take a request; pairs of requests, neighbours in index order, that are complete now and were not before.
@@ -238,9 +244,9 @@ def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _log_probability(sample: Sample, plain: bool) -> float:
+def _log_probability(sample: Sample, is_plain: bool) -> float:
     """Of the whole sample under the law it was drawn from; NaN where that is not known."""
-    known = sample.logprob_raw if sample.logprob_sampled is None and plain else sample.logprob_sampled
+    known = sample.logprob_raw if sample.logprob_sampled is None and is_plain else sample.logprob_sampled
     return known if known is not None and isfinite(known) else float("nan")
 
 

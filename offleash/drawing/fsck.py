@@ -38,7 +38,7 @@ from offleash.samplers.seeds import sample_seeds
 # Samplers whose every sample has a seed that follows from (key, problem, index), so that it can be checked; servers
 # seed whole requests.
 LOCAL_SAMPLERS = {"hf", "scripted"}
-SHOWN = 20  # findings of one kind: a damaged disk can have thousands, and the first ones say enough
+MAX_FINDINGS_PER_KIND = 20  # findings of one kind: a damaged disk can have thousands, and the first ones say enough
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class _Inspection:
         )
         if not self._has_damage:  # samples of a damaged shard would be reported as missing too: one fault, one finding
             yield from _first_findings(self._gaps())
-            yield from self._unfinished()
+            yield from self._unfinished_findings()
 
     def verdicts(self) -> Iterator[FsckFinding]:
         """Each shard is the one that was written, each verdict has a sample, and each sample at most one verdict."""
@@ -139,7 +139,7 @@ class _Inspection:
             yield from _first_findings(self._verdict_folder(folder / verifier))
             spans: dict[str, list[Span]] = defaultdict(list)
             for shard in sorted((folder / verifier).glob(SHARD)):
-                frame, damage = _read(shard, VERDICTS)
+                frame, damage = _read_shard(shard, VERDICTS)
                 if frame is None:
                     yield FsckFinding(damage, self._judge_again(shard))
                     continue
@@ -152,8 +152,8 @@ class _Inspection:
                 for problem, left, right in spans_of(frame):
                     spans[problem].append((left, right))
             for problem, own_spans in spans.items():
-                if (twice := overlap(own_spans)) is not None:
-                    what = f"{verifier} has two verdicts on sample {twice[0]} of problem {problem!r}"
+                if (repeated := overlap(own_spans)) is not None:
+                    what = f"{verifier} has two verdicts on sample {repeated[0]} of problem {problem!r}"
                     yield FsckFinding(what, f"rm -r {self._folder / 'verdicts' / verifier}, then verify again")
                     break
 
@@ -176,7 +176,7 @@ class _Inspection:
             if recorded_shard is None:
                 what = f"{shard} was not written by offleash: {CHECKSUMS} beside it does not list it"
                 yield FsckFinding(what, f"rm {shard}")
-            elif not recorded_shard.matches(actual) and _read(shard, VERDICTS)[0] is not None:
+            elif not recorded_shard.matches(actual) and _read_shard(shard, VERDICTS)[0] is not None:
                 expected = recorded_shard.blake2b or recorded_shard.pending
                 what = f"{shard} was changed: its checksum is {actual}, but was {expected} when"
                 yield FsckFinding(f"{what} written", self._judge_again(shard))
@@ -209,7 +209,7 @@ class _Inspection:
                 redo_command,
             )
             return
-        frame, damage = _read(shard, SAMPLES)
+        frame, damage = _read_shard(shard, SAMPLES)
         if frame is None or frame.select("problem", "index").null_count().sum_horizontal().sum():
             self._has_damage = True
             yield FsckFinding(damage or f"{shard} has samples without a problem or an index", redo_command)
@@ -231,10 +231,11 @@ class _Inspection:
             self._spans[problem].append((left, right))
             owners[problem].append((left, right, shard.name))
         if self._origin is not None and self._origin.about.get("sampler") in LOCAL_SAMPLERS:
-            wrong = _wrong_seed(keys, spans, self._origin.key)
-            if wrong is not None:
+            wrong_seed = _wrong_seed(keys, spans, self._origin.key)
+            if wrong_seed is not None:
                 yield FsckFinding(
-                    f"{shard}: sample {wrong[1]} of problem {wrong[0]!r} has a seed that this run did not give it",
+                    f"{shard}: sample {wrong_seed[1]} of problem {wrong_seed[0]!r} has a seed that "
+                    "this run did not give it",
                     redo_command,
                 )
 
@@ -250,8 +251,10 @@ class _Inspection:
                     reach, last = right, name
         for (first, second), first_shared in shared.items():
             problem, left = next(iter(first_shared.items()))
-            more = f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
-            what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more}"
+            more_text = (
+                f", as are samples of {many(len(first_shared) - 1, 'more problem')}" if len(first_shared) > 1 else ""
+            )
+            what = f"sample {left} of problem {problem!r} is in both {first} and {second}{more_text}"
             yield FsckFinding(what, f"rm the copy (both, if in doubt), then: {self._redo_command()}")
 
     def _missing_shards(self, checksums: Mapping[str, int]) -> Iterator[FsckFinding]:
@@ -265,12 +268,12 @@ class _Inspection:
                     f"{folder / name} is missing: {rows:,} samples were written to it", self._redo_command()
                 )
 
-    def _unfinished(self) -> Iterator[FsckFinding]:
+    def _unfinished_findings(self) -> Iterator[FsckFinding]:
         """A note where the budget is not reached; with `until` that cannot be known without judging."""
         missing = self._missing_count()
         if missing and not self._has_damage:
-            budgeted = (self._budget.k or 0) * len(self._problems or ())
-            what = f"not finished: {missing:,} of the {budgeted:,} budgeted samples are missing"
+            expected_samples = (self._budget.k or 0) * len(self._problems or ())
+            what = f"not finished: {missing:,} of the {expected_samples:,} budgeted samples are missing"
             yield FsckFinding(what, self._redo_command(), wrong=False)
 
     def _missing_count(self) -> int | None:
@@ -297,9 +300,11 @@ class _Inspection:
         """Verdicts whose sample is not there."""
         count = 0
         for problem, left, right in spans_of(frame):
-            inside = [(max(a, left) - left, min(b, right) - left) for a, b in self._spans.get(problem, ()) if a < right]
+            overlaps = [
+                (max(a, left) - left, min(b, right) - left) for a, b in self._spans.get(problem, ()) if a < right
+            ]
             count += sum(
-                high - low for low, high in holes([pair for pair in inside if pair[0] < pair[1]], right - left)
+                high - low for low, high in holes([pair for pair in overlaps if pair[0] < pair[1]], right - left)
             )
         return count
 
@@ -307,10 +312,10 @@ class _Inspection:
         """The step that restores what is missing."""
         if self._origin is None:
             return f"offleash verify {self._folder}" if verify else "import the logs again"
-        return f"run the same offleash draw into {self._folder} again, which draws what is missing"
+        return f"run the same offleash draw into {self._folder} again to draw the missing samples"
 
 
-def _read(shard: Path, schema: dict[str, pl.DataType]) -> tuple[pl.DataFrame | None, str]:
+def _read_shard(shard: Path, schema: dict[str, pl.DataType]) -> tuple[pl.DataFrame | None, str]:
     """A shard read in full, every page of it; None and the trouble where that cannot be."""
     try:
         check_schema(shard, schema)
@@ -336,14 +341,14 @@ def _wrong_seed(keys: pl.DataFrame, spans: list[tuple[str, int, int]], key: str)
 
 def _first_findings(findings: Iterator[FsckFinding]) -> Iterator[FsckFinding]:
     """The first findings of a kind, and how many more there are."""
-    more = 0
+    dropped_count = 0
     for number, finding in enumerate(findings):
-        if number < SHOWN:
+        if number < MAX_FINDINGS_PER_KIND:
             yield finding
         else:
-            more += 1
-    if more:
-        yield FsckFinding(f"and {more:,} more like this")
+            dropped_count += 1
+    if dropped_count:
+        yield FsckFinding(f"and {dropped_count:,} more like this")
 
 
 def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
@@ -369,8 +374,8 @@ def fsck_document(runs: Sequence[FsckReport]) -> dict[str, object]:
 
 def fsck_text(report: FsckReport) -> str:
     """An inspected run in words."""
-    wrong = sum(finding.wrong for finding in report.findings)
-    state = "good" if report.good else f"{many(wrong, 'fault')}"
+    fault_count = sum(finding.wrong for finding in report.findings)
+    state = "good" if report.good else f"{many(fault_count, 'fault')}"
     lines = [f"{report.folder}: {many(report.samples, 'sample')} in {many(report.shards, 'shard')}: {state}"]
     if report.unsealed:
         lines.append(f"  {many(report.unsealed, 'shard')} without a checksum, read in full and intact")

@@ -165,7 +165,7 @@ class DrawLoop:
                     self._chunk_done(event.request, 0, workers)
             case VerdictsReady():
                 self._judging -= event.request.size
-                self.writer.judged(event.request, event.verdicts)
+                self.writer.add_verdicts(event.request, event.verdicts)
                 hits = int((event.verdicts["verdict"] == Verdict.CORRECT.value).sum())
                 self._chunk_done(event.request, hits, workers)
             case BatchDone() if event.error is not None:
@@ -185,12 +185,12 @@ class DrawLoop:
 
     def _chunk_done(self, request: Request, hits: int, workers: SamplerWorkers) -> None:
         """Tell the schedule, and the sampler where the problem is closed by it."""
-        if self._schedule.done(request.problem, request.size, hits):
+        if self._schedule.chunk_done(request.problem, request.size, hits):
             workers.forget(request.problem)
 
-    def _write_late(self, late: list[SampleChunk]) -> None:
+    def _write_late(self, late_chunks: list[SampleChunk]) -> None:
         if self._keep_late_samples:
-            for drawn in late:
+            for drawn in late_chunks:
                 if not drawn.error:
                     self.writer.add(drawn)
             self.writer.write()

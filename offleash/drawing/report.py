@@ -63,14 +63,14 @@ def summary_document(summary: DrawSummary) -> Json:
 
 def summary_text(summary: DrawSummary, alone: bool = True) -> str:
     """A draw as text; `alone` adds the next command, which a study would run itself."""
-    held = f"{many(summary.samples, 'sample')} of {many(summary.problems, 'problem')}"
+    samples_text = f"{many(summary.samples, 'sample')} of {many(summary.problems, 'problem')}"
     if not summary.new and not summary.failed:
-        lines = [f"{summary.folder}: nothing to do: the run has {held}"]
+        lines = [f"{summary.folder}: nothing to do: the run has {samples_text}"]
     else:
-        forwarded = f", {summary.forwarded:,} tokens through the model" if summary.forwarded is not None else ""
+        forwarded_text = f", {summary.forwarded:,} tokens through the model" if summary.forwarded is not None else ""
         lines = [
-            f"{summary.folder}: {held}",
-            f"  {summary.new:,} new in {duration(summary.seconds)}{forwarded}, peak memory "
+            f"{summary.folder}: {samples_text}",
+            f"  {summary.new:,} new in {duration(summary.seconds)}{forwarded_text}, peak memory "
             f"{summary.peak_memory_mb:,.0f} MB",
         ]
     if summary.tokens:
@@ -86,8 +86,8 @@ def summary_text(summary: DrawSummary, alone: bool = True) -> str:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
         lines.append(f"  judged by {summary.verifier}: {counts}; {many(summary.reached or 0, 'problem')} reached")
     elif summary.reached is not None:
-        settled = many(summary.settled, "problem")
-        lines.append(f"  {settled} settled, {summary.reached:,} reached, judged by {summary.verifier}")
+        settled_text = many(summary.settled, "problem")
+        lines.append(f"  {settled_text} settled, {summary.reached:,} reached, judged by {summary.verifier}")
     if summary.unjudged:
         lines.append(f"  not judged: {summary.unjudged}")
     if summary.doubt:

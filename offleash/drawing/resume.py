@@ -50,21 +50,25 @@ def open_for_drawing(run: RunFolder, problems: pl.DataFrame, origin: Origin, bud
         run.clear()
         model, decoding = origin.model, json.dumps(dict(origin.decoding))
         facts = {"model": model, "tool": "offleash draw", "decoding": decoding}
-        given = {name: origin.about.get(name) for name in ("system", "chat_kwargs")} | {"prompt": origin.prompt}
-        if any(value is not None for value in given.values()):  # a comparison says where prompts differ
-            facts["prompting"] = json.dumps({name: value for name, value in given.items() if value is not None})
+        requested_options = {name: origin.about.get(name) for name in ("system", "chat_kwargs")} | {
+            "prompt": origin.prompt
+        }
+        if any(value is not None for value in requested_options.values()):  # a comparison says where prompts differ
+            facts["prompting"] = json.dumps(
+                {name: value for name, value in requested_options.items() if value is not None}
+            )
         run.begin(run.path.resolve().name, problems, facts, budget, origin)
         return OpenRun(problems, origin, _grid(origin), budget)
     if read_origin(run.path) is not None:
         # before the hashes of their prompts are compared: this names the problem
         differing = problem_differences(read_problems(run.path), problems)
         refuse_differences(run.path, "samples", differing, f"{resume_step('draw')} {REVERIFY_HINT}")
-    old = refuse_changes(run.path, origin, budget.until)
+    stored_origin = refuse_changes(run.path, origin, budget.until)
     stored_budget = budget_in(read_facts(run.path))
     now = Budget(max(stored_budget.k or 0, budget.k or 0), budget.until)
     if now != stored_budget:
         run.raise_budget(now)
-    return OpenRun(read_problems(run.path), old, _grid(old), now)
+    return OpenRun(read_problems(run.path), stored_origin, _grid(stored_origin), now)
 
 
 def is_empty_draw(folder: Path) -> bool:
@@ -80,9 +84,9 @@ def with_prompts(problems: pl.DataFrame) -> pl.DataFrame:
     duplicated = frame.filter(pl.col("problem").is_duplicated())
     if duplicated.height:
         raise OffleashError(f"Two problems have the id {duplicated['problem'][0]!r}. Give each its own id.")
-    without = frame.filter(pl.col("prompt").is_null())
-    if without.height:
-        raise OffleashError(f"Problem {without['problem'][0]!r} has no prompt. Give it a question.")
+    without_prompt = frame.filter(pl.col("prompt").is_null())
+    if without_prompt.height:
+        raise OffleashError(f"Problem {without_prompt['problem'][0]!r} has no prompt. Give it a question.")
     return frame
 
 
@@ -106,8 +110,10 @@ def origin_of(
     document = stored_decoding(decoding)
     # What was added to the chat is hashed only where it was given: runs of older versions keep their samples.
     added = {"prompt": prompt, "system": about.system, "chat_kwargs": _as_json(about.chat_kwargs)}
-    asked = [] if all(value is None for value in added.values()) else [json.dumps(added, sort_keys=True)]
-    key = seed_of(seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw, *asked)
+    prompt_options = [] if all(value is None for value in added.values()) else [json.dumps(added, sort_keys=True)]
+    key = seed_of(
+        seed, model, about.revision, about.adapter, json.dumps(document, sort_keys=True), about.raw, *prompt_options
+    )
     prompts = with_prompts(problems).sort("problem").select("problem", "prompt").rows()
     rendered = sampler.rendered_prompt(PROBE_QUESTION)
     return Origin(
@@ -132,13 +138,13 @@ def stored_about(about: About) -> dict[str, object]:
 
 def refuse_changes(folder: Path, new: Origin, until: int) -> Origin:
     """The stored origin of a run; refused where it differs from that of the command, or where there is none."""
-    old = read_origin(folder)
-    if old is None:
-        raise _imported(folder)
+    stored_origin = read_origin(folder)
+    if stored_origin is None:
+        raise _imported_run_error(folder)
     known = budget_in(read_facts(folder))
-    differing = [*origin_differences(old, new), *differences({"--until": known.until}, {"--until": until})]
+    differing = [*origin_differences(stored_origin, new), *differences({"--until": known.until}, {"--until": until})]
     refuse_differences(folder, "samples", differing, resume_step("draw"))
-    return old
+    return stored_origin
 
 
 def refuse_other_options(
@@ -146,12 +152,12 @@ def refuse_other_options(
 ) -> None:
     """Refuse a folder by the options alone: before a model is loaded, which may take minutes."""
     refuse_certificate(folder)
-    old = read_origin(folder)
-    if old is None:
-        raise _imported(folder)
+    stored_origin = read_origin(folder)
+    if stored_origin is None:
+        raise _imported_run_error(folder)
     if is_empty_draw(folder):
         return
-    refuse_changes(folder, with_options(old, model, decoding, seed, prompt), until)
+    refuse_changes(folder, with_options(stored_origin, model, decoding, seed, prompt), until)
 
 
 def with_options(old: Origin, model: Model, decoding: SamplingParams, seed: int, prompt: str | None = None) -> Origin:
@@ -182,7 +188,7 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _imported(folder: Path) -> OffleashError:
+def _imported_run_error(folder: Path) -> OffleashError:
     return OffleashError(f"{folder} holds imported samples, which a draw cannot add to. Choose another folder with -o.")
 
 
@@ -212,7 +218,7 @@ def read_stored_samples(run: RunFolder, verifier: str | None) -> StoredSamples:
     hits: dict[str, int] = defaultdict(int)
     samples = tokens = truncated = 0
     for shard in run.sample_shards():
-        keys = _read(shard)
+        keys = _read_shard(shard)
         for problem, left, right in spans_of(keys):
             spans[problem].append((left, right))
         samples += keys.height
@@ -243,13 +249,13 @@ def drop_orphans(run: RunFolder) -> None:
 
 def spans_of(keys: pl.DataFrame) -> Iterable[tuple[str, int, int]]:
     """Runs of neighbouring indices (problem, first, end) in a table of (problem, index)."""
-    ordered = keys.select("problem", pl.col("index").cast(pl.Int64)).sort("problem", "index")
+    sorted_keys = keys.select("problem", pl.col("index").cast(pl.Int64)).sort("problem", "index")
     shift = (pl.col("index") - pl.int_range(pl.len(), dtype=pl.Int64).over("problem")).alias("shift")
-    spans = ordered.group_by("problem", shift).agg(left=pl.col("index").min(), right=pl.col("index").max() + 1)
+    spans = sorted_keys.group_by("problem", shift).agg(left=pl.col("index").min(), right=pl.col("index").max() + 1)
     return spans.select("problem", "left", "right").sort("problem", "left").iter_rows()
 
 
-def _read(shard: Path) -> pl.DataFrame:
+def _read_shard(shard: Path) -> pl.DataFrame:
     check_schema(shard, SAMPLES)
     try:
         return pl.read_parquet(shard, columns=["problem", "index", "tokens", "finish"])

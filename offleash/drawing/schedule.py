@@ -138,15 +138,15 @@ class Schedule:
         # a fair share, so that the last chunks of a run are spread over all workers instead of queueing for one
         share = min(batch_size, math.ceil(self._samples / max(1, idle)))
         batch: list[Chunk] = []
-        taken = 0
-        while self._ready and (not batch or taken + self._ready[0][2] <= share):
+        taken_count = 0
+        while self._ready and (not batch or taken_count + self._ready[0][2] <= share):
             _, first, size, problem = heapq.heappop(self._ready)
             batch.append((problem, first, size))
-            taken += size
-        self._samples -= taken
+            taken_count += size
+        self._samples -= taken_count
         return batch
 
-    def done(self, problem: str, size: int, hits: int) -> bool:
+    def chunk_done(self, problem: str, size: int, hits: int) -> bool:
         """A chunk is drawn, and judged where that is needed; whether its problem is closed by it."""
         record = self.records[problem]
         record.drawn += size
@@ -178,16 +178,16 @@ class Schedule:
     def expected(self) -> float:
         """Samples still to be drawn, by the rates seen so far; problems without a success count with all they can."""
         settled_counts = [record.drawn for record in self.records.values() if record.stage is Stage.SETTLED]
-        usual = sum(settled_counts) / len(settled_counts) if settled_counts and self.until else float(self.k)
+        mean_count = sum(settled_counts) / len(settled_counts) if settled_counts and self.until else float(self.k)
         total = 0.0
         for record in self.records.values():
             left = max(0, self.k - record.drawn)
             if record.stage is Stage.WAITING and not record.drawn:
-                total += min(left, usual)
+                total += min(left, mean_count)
             elif record.stage in (Stage.WAITING, Stage.OPEN):
                 rate = record.hits / record.drawn if record.drawn else 0.0
-                wanted = (self.until - record.hits) / rate if self.until and rate else left
-                total += min(left, max(0.0, wanted))
+                expected_samples = (self.until - record.hits) / rate if self.until and rate else left
+                total += min(left, max(0.0, expected_samples))
         return total
 
     def _record(self, problem: str, order: int, stored: StoredProblem) -> ProblemRecord:

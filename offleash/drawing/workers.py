@@ -103,19 +103,19 @@ class SamplerWorkers:
         self._backlog.close()  # threads that wait have samples in hand
         for _ in self._threads:
             self._batches.put(None)
-        late: list[SampleChunk] = []
+        late_chunks: list[SampleChunk] = []
         limit = time.monotonic() + max_wait
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < limit:
             event = self.next_event(0.02)
             if isinstance(event, SampleChunk):
-                late.append(event)
+                late_chunks.append(event)
         while (event := self.next_event(0)) is not None:
             if isinstance(event, SampleChunk):
-                late.append(event)
+                late_chunks.append(event)
         if not any(thread.is_alive() for thread in self._threads):
             for problem in self._problems_to_forget:
                 self._sampler.forget(problem)
-        return late
+        return late_chunks
 
     def _work(self) -> None:
         """The loop of a thread; it must never die silently, or the draw would wait for it for ever."""
@@ -129,8 +129,8 @@ class SamplerWorkers:
                 self._backlog.end_drawing()
             self.events.put(BatchDone(error))
 
-    def _answer(self, requests: list[Request], forgotten: list[str]) -> None:
-        for problem in forgotten:
+    def _answer(self, requests: list[Request], problems_to_forget: list[str]) -> None:
+        for problem in problems_to_forget:
             self._sampler.forget(problem)
         left = {(request.problem, request.first): request for request in requests}
         self._backlog.begin_drawing(max(request.size for request in requests), self._decoding.max_tokens)
@@ -142,7 +142,7 @@ class SamplerWorkers:
                     f"{self._sampler.about.sampler} answered a request twice, or one that was never sent: sample "
                     f"{drawn.request.first} of problem {drawn.request.problem!r}. This is a bug in the sampler."
                 )
-            self._put_chunk(checked(request, drawn))
+            self._put_chunk(check_chunk(request, drawn))
             if self._stopping.is_set():
                 return
             del drawn  # or this thread would hold its texts while it draws the next
@@ -156,7 +156,7 @@ class SamplerWorkers:
         self.events.put(drawn)
 
 
-def checked(request: Request, drawn: SampleChunk) -> SampleChunk:
+def check_chunk(request: Request, drawn: SampleChunk) -> SampleChunk:
     """An answer whose samples are those that were asked for, with texts that can be written; else its trouble."""
     if drawn.error:
         return replace(drawn, request=request)
@@ -214,10 +214,10 @@ class JudgeQueue:
             chunks = [first]
             del first  # the texts of a chunk are freed when it is judged
             while not _batch_is_full(chunks) and not self._waiting.empty():
-                more = self._waiting.get()
-                if more is None:
+                next_chunk = self._waiting.get()
+                if next_chunk is None:
                     return
-                chunks.append(more)
+                chunks.append(next_chunk)
             try:
                 frames = self._verdicts(chunks)
             except BaseException as caught:  # reported to the thread that draws, which raises it
@@ -232,15 +232,15 @@ class JudgeQueue:
     def _verdicts(self, chunks: Sequence[SampleChunk]) -> list[pl.DataFrame]:
         """The verdicts on every chunk; a chunk of long texts is judged in parts, which bounds their copies."""
         if len(chunks) == 1 and text_bytes(chunks[0]) > BYTES_PER_CALL:
-            return [pl.concat([self._judged(rows) for rows in _parts(chunks[0])])]
-        judged_rows = self._judged(pl.concat([rows_of(drawn) for drawn in chunks]))
+            return [pl.concat([self._judge_rows(rows) for rows in _frames_of_chunk(chunks[0])])]
+        judged_rows = self._judge_rows(pl.concat([rows_of(drawn) for drawn in chunks]))
         frames, start = [], 0
         for drawn in chunks:
             frames.append(judged_rows.slice(start, len(drawn.samples)))
             start += len(drawn.samples)
         return frames
 
-    def _judged(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _judge_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         return judge_rows(self._judge, self._cases, rows, self._opened)
 
 
@@ -250,7 +250,7 @@ def _batch_is_full(chunks: Sequence[SampleChunk]) -> bool:
     return samples >= CASES_PER_CALL or sum(text_bytes(drawn) for drawn in chunks) >= BYTES_PER_CALL
 
 
-def _parts(drawn: SampleChunk) -> Iterator[pl.DataFrame]:
+def _frames_of_chunk(drawn: SampleChunk) -> Iterator[pl.DataFrame]:
     """The rows of a chunk in parts of about BYTES_PER_CALL."""
     size = max(1, len(drawn.samples) * BYTES_PER_CALL // text_bytes(drawn))
     for start in range(0, len(drawn.samples), size):

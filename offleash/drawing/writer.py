@@ -20,7 +20,7 @@ SHARD_BYTES = 64 << 20  # of text
 MIN_PAUSE, MAX_PAUSE, PAUSE_SHARE = 2.0, 60.0, 0.01
 FAILURES = "failures.jsonl"
 
-Place = tuple[str, int]  # problem and first index of a chunk
+ChunkKey = tuple[str, int]  # problem and first index of a chunk
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _Shard:
     """A shard of samples some of whose verdicts are still to come."""
 
     name: str
-    left: set[Place]
+    left: set[ChunkKey]
     frames: list[pl.DataFrame] = field(default_factory=list)
 
 
@@ -39,8 +39,8 @@ class Writer:
         self._run, self._verifier, self._backlog = run, verifier, backlog
         self._pending: list[SampleChunk] = []
         self._samples = self._bytes = 0
-        self._early_verdicts: dict[Place, pl.DataFrame] = {}  # verdicts on what is not yet written
-        self._shards: dict[Place, _Shard] = {}  # of chunks that are written and not judged
+        self._early_verdicts: dict[ChunkKey, pl.DataFrame] = {}  # verdicts on what is not yet written
+        self._shards: dict[ChunkKey, _Shard] = {}  # of chunks that are written and not judged
         self._started = self._last_write = time.monotonic()
         self.samples = self.tokens = self.truncated = 0  # of this draw
 
@@ -52,7 +52,7 @@ class Writer:
         self.tokens += sum(sample.tokens or 0 for sample in drawn.samples)
         self.truncated += sum(sample.finish == TRUNCATED for sample in drawn.samples)
 
-    def judged(self, request: Request, verdicts: pl.DataFrame) -> None:
+    def add_verdicts(self, request: Request, verdicts: pl.DataFrame) -> None:
         """Add the verdicts on a chunk; once all of a shard are there, they are written beside it."""
         key = (request.problem, request.first)
         shard = self._shards.pop(key, None)
@@ -69,8 +69,8 @@ class Writer:
         row = {"problem": request.problem, "first": request.first, "size": request.size, "reason": drawn.error}
         file = self._run.path / FAILURES
         try:
-            with file.open("a", encoding="utf-8") as opened:
-                opened.write(json.dumps(row) + "\n")
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(row) + "\n")
         except OSError as error:
             raise OffleashError(
                 f"{file} could not be written ({error.strerror}). Check disk space and permissions."
@@ -88,9 +88,9 @@ class Writer:
         """Write all samples that are held as a shard, with the verdicts that have come early."""
         if not self._pending:
             return
-        held, self._pending, self._samples, self._bytes = self._pending, [], 0, 0
-        table, requests = table_of(held), [drawn.request for drawn in held]
-        del held  # the table has copies of its texts
+        pending, self._pending, self._samples, self._bytes = self._pending, [], 0, 0
+        table, requests = table_of(pending), [drawn.request for drawn in pending]
+        del pending  # the table has copies of its texts
         name = self._run.write_samples(table)
         del table
         self._last_write = time.monotonic()

@@ -114,7 +114,9 @@ class RewardJudge:
     def _bind(self, problem: Problem) -> Pair:
         name = self.verifier or problem.verifier
         if name is None:
-            raise OffleashError(f"Problem {problem.problem!r} names no verifier. Choose one for all: verifier='math'.")
+            raise OffleashError(
+                f"Problem {problem.problem!r} does not name a verifier. Choose one for all: verifier='math'."
+            )
         if name not in self._verifiers:
             chosen = chosen_verifier(name) if self.verifier else named_verifier(name)
             self._verifiers[name] = self._options.extraction.of(chosen)

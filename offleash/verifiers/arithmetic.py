@@ -28,7 +28,7 @@ class NotArithmeticError(ValueError):
     """The text is no expression, or breaks a rule; the message says which."""
 
 
-def parsed(text: str) -> Tree:
+def parse_expression(text: str) -> Tree:
     """The expression as a tree, by Dijkstra's shunting yard: two stacks, no recursion, so depth costs no stack.
 
     >>> parsed("(3+5)*2")
@@ -111,20 +111,20 @@ def canonical(tree: Tree) -> str:
     ('(3+5)*2', '(3+5)*2')
     """
     terms = sorted(_terms(tree, 1), key=lambda term: (-term[0], term[1]))
-    joined = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
-    return joined.removeprefix("+")
+    expression = "".join(("+" if sign > 0 else "-") + text for sign, text in terms)
+    return expression.removeprefix("+")
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     if len(text) > LONGEST:
         raise NotArithmeticError(f"{len(text)} characters are too many for an expression")
-    plain, tokens, at = text.translate(_SIGNS).rstrip(), [], 0
-    while at < len(plain):
-        token = _TOKEN.match(plain, at)
+    plain, tokens, position = text.translate(_SIGNS).rstrip(), [], 0
+    while position < len(plain):
+        token = _TOKEN.match(plain, position)
         if token is None:
-            raise NotArithmeticError(f"{plain[at:].strip()!r:.40} is not arithmetic")
+            raise NotArithmeticError(f"{plain[position:].strip()!r:.40} is not arithmetic")
         tokens.append((token[1] or "", token[2] or ""))
-        at = token.end()
+        position = token.end()
     return tokens
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
-from offleash.verifiers.repairs import repaired
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parse_expression
+from offleash.verifiers.repairs import repair_answer
 from offleash.verifiers.verifier import Case, Judgement
 
 LONGEST_EXPRESSION = 5_000  # characters of an answer; a solution with twenty numbers has a few hundred
@@ -24,8 +24,8 @@ MAX_EQUAL_SIGNS = 10  # equal signs in an answer of one line: (3+5)*2 = 8*2 = 16
 
 def decide(case: Case) -> Judgement:
     """Whether the answer reaches the target by the rules; its solution is its expression in canonical form."""
-    if why := readable(case):
-        return Judgement(Verdict.FAILED, why)
+    if fault := readable(case):
+        return Judgement(Verdict.FAILED, fault)
     rules = _rules(case.details)
     try:
         tree = solution_tree(case.answer, rules)
@@ -37,11 +37,11 @@ def decide(case: Case) -> Judgement:
 def readable(case: Case) -> str:
     """Why the details cannot be used, or nothing; the gold answer, if there is one, is not needed."""
     numbers, target = case.details.get("numbers"), case.details.get("target")
-    if not isinstance(numbers, list) or not numbers or not all(_whole(number) for number in numbers):
+    if not isinstance(numbers, list) or not numbers or not all(_is_whole_number(number) for number in numbers):
         return f"details must hold the numbers, a list of integers; found {numbers!r:.80}"
     if len(numbers) > MAX_GIVEN_NUMBERS:
         return f"details hold {len(numbers)} numbers; the verifier takes up to {MAX_GIVEN_NUMBERS}"
-    if not _whole(target):
+    if not _is_whole_number(target):
         return f"details must hold the target, an integer; found {target!r:.80}"
     for switch in ("all", "integers"):
         if not isinstance(case.details.get(switch, False), bool):
@@ -61,7 +61,7 @@ class Rules:
 
 def solution_tree(answer: str, rules: Rules) -> Tree:
     """The one expression that an answer amounts to, its steps put into each other; an error says what is wrong."""
-    text = repaired(answer)
+    text = repair_answer(answer)
     if len(text) > LONGEST_EXPRESSION:
         raise NotArithmeticError(f"{len(text)} characters are too many for a countdown answer")
     parts = [part.strip() for part in re.split("[\n;,]", text) if part.strip()]
@@ -70,29 +70,29 @@ def solution_tree(answer: str, rules: Rules) -> Tree:
     available = _AvailableNumbers(Counter(map(Fraction, rules.numbers)))
     steps = [_step(part, number, len(parts)) for number, part in enumerate(parts, start=1)]
     for stated, tree in steps:
-        built = available.use_numbers(tree)
-        value = evaluate(built, rules.integers)
+        value_tree = available.use_numbers(tree)
+        value = evaluate(value_tree, rules.integers)
         if any(other != value for other in stated):
             raise NotArithmeticError(
-                f"{_short(value)} is claimed to be {_short(next(o for o in stated if o != value))}"
+                f"{_number_text(value)} is claimed to be {_number_text(next(o for o in stated if o != value))}"
             )
-        available.results.append((value, built))
-    value, built = available.results.pop()
+        available.results.append((value, value_tree))
+    value, value_tree = available.results.pop()
     if value != rules.target:
-        raise NotArithmeticError(f"it evaluates to {_short(value)}, not {rules.target}")
-    if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(built))):
+        raise NotArithmeticError(f"it evaluates to {_number_text(value)}, not {rules.target}")
+    if rules.all and (left := Counter(map(Fraction, rules.numbers)) - Counter(leaves(value_tree))):
         raise NotArithmeticError(f"{min(left)} is left over, but all numbers must be used")
-    return built
+    return value_tree
 
 
-def _step(text: str, number: int, of: int) -> tuple[list[Fraction], Tree]:
+def _step(text: str, number: int, step_count: int) -> tuple[list[Fraction], Tree]:
     """One step: what it is stated to make, and its left side. Only an answer of one step may leave the result out."""
     left, *stated = text.split("=")
-    if of > 1 and len(stated) != 1:
+    if step_count > 1 and len(stated) != 1:
         raise NotArithmeticError(f"step {number}, {text!r:.60}, does not state one result")
     if len(stated) > MAX_EQUAL_SIGNS:
         raise NotArithmeticError(f"step {number} states {len(stated)} results")
-    return [evaluate(parsed(part)) for part in stated], parsed(left)
+    return [evaluate(parse_expression(part)) for part in stated], parse_expression(left)
 
 
 @dataclass
@@ -127,7 +127,7 @@ class _AvailableNumbers:
             problem_text = (
                 "is not among the numbers" if number not in self.given else "is used more times than it was given"
             )
-            raise NotArithmeticError(f"{_short(number)} {problem_text}")
+            raise NotArithmeticError(f"{_number_text(number)} {problem_text}")
         self.given[number] -= 1
         return number
 
@@ -140,11 +140,11 @@ def _rules(details: Mapping[str, object]) -> Rules:
     return Rules(tuple(numbers), target, details.get("all") is True, details.get("integers") is True)
 
 
-def _whole(value: object) -> bool:
+def _is_whole_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _short(value: Fraction) -> str:
+def _number_text(value: Fraction) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"a number of {len(text)} digits"
 

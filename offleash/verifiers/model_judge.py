@@ -26,7 +26,7 @@ VERDICT_BY_LETTER = {
     "B": Judgement(Verdict.WRONG, "incorrect according to the judge model"),
     "C": Judgement(Verdict.UNREAD, "not attempted"),
 }
-WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT ATTEMPTED": "C"}
+GRADE_WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT ATTEMPTED": "C"}
 
 PROMPT = """\
 You grade one answer to one question against a reference answer.
@@ -111,7 +111,7 @@ def identity(model: str) -> str:
 
 def prompt(case: Case) -> str:
     """The prompt for the judge model; the same case gives the same prompt, so that its verdict can be cached."""
-    texts = {"question": case.question, "gold": case.gold or "", "answer": _shortened(case.answer)}
+    texts = {"question": case.question, "gold": case.gold or "", "answer": _shorten(case.answer)}
     fence = _fence(case)
     return PROMPT.format(fence=fence, **{name: _without_fence(text, fence) for name, text in texts.items()})
 
@@ -130,16 +130,16 @@ def outcome(reply: str) -> str | None:
 def _letter(line: str) -> str | None:
     """The grade of a line that holds a grade and nothing else."""
     line = line[:100].upper().replace("_", " ").replace("*", "").strip()
-    if line.rstrip(".") in WORDS:
-        return WORDS[line.rstrip(".")]
+    if line.rstrip(".") in GRADE_WORDS:
+        return GRADE_WORDS[line.rstrip(".")]
     match = VERDICT_PATTERN.fullmatch(line)
     if match is None:
         return None
     named = (match[2] or "").strip(" ()")
-    return match[1] if not named or WORDS.get(named) == match[1] else None
+    return match[1] if not named or GRADE_WORDS.get(named) == match[1] else None
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text.strip()
     if len(text) <= LONGEST:
         return text

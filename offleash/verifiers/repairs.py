@@ -37,19 +37,19 @@ COMMAND_TEXT = {
 }
 
 
-def repaired(answer: str) -> str:
+def repair_answer(answer: str) -> str:
     """The answer in plain writing; doing it twice changes nothing more."""
     text = answer.strip()
     for _ in range(MAX_LAYERS if len(text) <= MAX_CHARACTERS else 0):
         if not NEEDS_REPAIR.search(text):
             break
-        before, text = text, _plain(_unwrapped(text)).strip()
+        before, text = text, _plain_notation(_unwrap_delimiters(text)).strip()
         if text == before:
             break
     return text
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_delimiters(text: str) -> str:
     """Without the fence, the math marks and the full stop around all of it."""
     if text.startswith("```") and text.endswith("```") and len(text) > 6 and text.count("```") == 2:
         language = CODE_LANGUAGE.match(text, 3)
@@ -58,8 +58,10 @@ def _unwrapped(text: str) -> str:
         text = text[:-1].rstrip()
     dollars = text.count("$") - text.count(r"\$")
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        alone = dollars == 2 * len(opening) if opening[0] == "$" else text.count(opening) == text.count(closing) == 1
-        if alone and text.startswith(opening) and text.endswith(closing) and len(text) >= 2 * len(opening):
+        is_only_pair = (
+            dollars == 2 * len(opening) if opening[0] == "$" else text.count(opening) == text.count(closing) == 1
+        )
+        if is_only_pair and text.startswith(opening) and text.endswith(closing) and len(text) >= 2 * len(opening):
             return text[len(opening) : -len(closing)].strip()
     return text
 
@@ -98,19 +100,19 @@ class _Pieces(list[str]):
         return len(self) - start <= 6 and SIMPLE_OPERAND.fullmatch("".join(self[start + 1 :]).strip()) is not None
 
 
-def _plain(text: str) -> str:
+def _plain_notation(text: str) -> str:
     """One reading of the text: commands by what they mean, braces by whom they belong to."""
-    pieces, frames, at = _Pieces(), list[_Frame](), 0
-    while at < len(text):
-        token = TOKEN.match(text, at)
+    pieces, frames, position = _Pieces(), list[_Frame](), 0
+    while position < len(text):
+        token = TOKEN.match(text, position)
         assert token is not None  # every character is one of TOKEN's kinds
-        word, at = token.group(), token.end()
+        word, position = token.group(), token.end()
         if word == "{":
-            at = _brace(text, at, pieces, frames)
+            position = _brace(text, position, pieces, frames)
         elif word == "}":
-            at = _close(text, at, pieces, frames)
+            position = _close(text, position, pieces, frames)
         elif word in FRACTIONS or word in WRAPPERS:
-            at = _argument(word, text, at, pieces, frames)
+            position = _argument(word, text, position, pieces, frames)
         elif word == "°" or (word == r"\circ" and pieces.last().endswith("^")):
             _drop_caret(pieces)
         else:
@@ -121,61 +123,61 @@ def _plain(text: str) -> str:
     return SCIENTIFIC.sub(lambda match: f"{match[1]}e{match[2] or match[3]}", "".join(pieces))
 
 
-def _argument(word: str, text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+def _argument(word: str, text: str, position: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """A command with arguments; it keeps its name when they are not there."""
-    opened, digits = OPENING_BRACE.match(text, at), DIGITS.match(text, at)
+    opening, digits = OPENING_BRACE.match(text, position), DIGITS.match(text, position)
     separator = " " if word in FRACTIONS and pieces.touches() else ""
-    if opened:
-        frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opened.group())]))
+    if opening:
+        frames.append(_Frame("numerator" if word in FRACTIONS else "wrapper", [(len(pieces), word + opening.group())]))
         pieces.append(separator)
-        return opened.end()
+        return opening.end()
     if digits and word in FRACTIONS:
         pieces.append(f"{separator}{digits[1]}/{digits[2]}")
         return digits.end()
     pieces.write(word)
-    return at
+    return position
 
 
-def _brace(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+def _brace(text: str, position: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """An opening brace that belongs to no command: thousands `{,}`, degrees, or a group. Returns where to go on."""
-    if text.startswith(",}", at):
-        thousands = pieces.last()[-1:].isdigit() and THREE_DIGITS.match(text, at + 2)
+    if text.startswith(",}", position):
+        thousands = pieces.last()[-1:].isdigit() and THREE_DIGITS.match(text, position + 2)
         pieces.append("" if thousands else ",")
-        return at + 2
-    degrees = DEGREE_SIGN.match(text, at - 1)
+        return position + 2
+    degrees = DEGREE_SIGN.match(text, position - 1)
     if degrees and pieces.last().endswith("^"):
         _drop_caret(pieces)
         return degrees.end()
     frames.append(_Frame("group", [(len(pieces), "{")]))
     pieces.append("{")
-    return at
+    return position
 
 
-def _close(text: str, at: int, pieces: _Pieces, frames: list[_Frame]) -> int:
+def _close(text: str, position: int, pieces: _Pieces, frames: list[_Frame]) -> int:
     """A closing brace, by what it closes; after a numerator the denominator is opened. Returns where to go on."""
     if not frames or frames[-1].kind == "group":
         if frames:
             frames.pop()
         pieces.append("}")
-        return at
+        return position
     frame = frames.pop()
     if frame.kind == "wrapper":
-        return at
-    opened, letter = OPENING_BRACE.match(text, at), LETTER.match(text, at)
-    if frame.kind == "numerator" and not opened and not letter:
+        return position
+    opening, letter = OPENING_BRACE.match(text, position), LETTER.match(text, position)
+    if frame.kind == "numerator" and not opening and not letter:
         pieces[frame.start] = frame.originals[-1][1]
         pieces.append("}")
-        return at
+        return position
     closing = "" if pieces.simple(frame.start) else ")"
     if closing:
         pieces[frame.start] += "("
     if frame.kind == "denominator":
         pieces.append(closing)
-        return at
-    if opened:
-        frames.append(_Frame("denominator", [*frame.originals, (len(pieces), "}" + opened.group())]))
+        return position
+    if opening:
+        frames.append(_Frame("denominator", [*frame.originals, (len(pieces), "}" + opening.group())]))
         pieces.append(closing + "/")
-        return opened.end()
+        return opening.end()
     assert letter is not None
     pieces.append(f"{closing}/{letter[1]}")
     return letter.end()

@@ -35,8 +35,8 @@ _TABLE = (
 
 def cache_folder() -> Path:
     """The folder of the cache: OFFLEASH_CACHE, else the user's cache folder."""
-    if named := os.environ.get("OFFLEASH_CACHE"):
-        return Path(named)
+    if configured := os.environ.get("OFFLEASH_CACHE"):
+        return Path(configured)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "offleash"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offleash"
@@ -89,8 +89,8 @@ class Cache:
             return judgements
         for start in range(0, len(keys), BATCH):
             batch = keys[start : start + BATCH]
-            marks = ",".join("?" * len(batch))
-            query = f"SELECT key, verdict, reason, score, solution FROM verdicts WHERE key IN ({marks})"
+            placeholders = ",".join("?" * len(batch))
+            query = f"SELECT key, verdict, reason, score, solution FROM verdicts WHERE key IN ({placeholders})"
             try:
                 rows = self._connection.execute(query, batch).fetchall()
             except sqlite3.Error as error:
@@ -99,7 +99,7 @@ class Cache:
             judgements |= {
                 bytes(key): Judgement(Verdict(verdict), reason or "", score, solution)
                 for key, verdict, reason, score, solution in rows
-                if _readable(verdict, reason, score, solution)
+                if _is_valid_row(verdict, reason, score, solution)
             }
         return judgements
 
@@ -184,13 +184,13 @@ def _not_private(folder: Path) -> str:
     """Why a folder is not used: others could put verdicts into it. Empty where it is the user's own."""
     state = folder.stat()
     if state.st_uid != os.geteuid():
-        return f"{folder} belongs to another user. Name a folder of your own in OFFLEASH_CACHE"
+        return f"{folder} belongs to another user. Set OFFLEASH_CACHE to a folder that you own"
     if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"other users can write to {folder}. Run: chmod 700 {quote(str(folder))}"
     return ""
 
 
-def _readable(verdict: object, reason: object, score: object, solution: object) -> bool:
+def _is_valid_row(verdict: object, reason: object, score: object, solution: object) -> bool:
     """Whether a row is one that `store` writes; any other is decided again."""
     texts = isinstance(reason, str | None) and isinstance(solution, str | None)
     return isinstance(verdict, str) and verdict in CACHEABLE and texts and isinstance(score, float | int | None)

@@ -54,27 +54,27 @@ def before_drawing(extraction: ExtractionOptions) -> ExtractionOptions:
 
 
 def problem_cases(
-    problems: pl.DataFrame, wanted: str | None, extraction: ExtractionOptions, where: str
+    problems: pl.DataFrame, verifier_name: str | None, extraction: ExtractionOptions, where: str
 ) -> dict[str, tuple[ProblemCase, Verifier]]:
     """Every problem of a table with its verifier, by problem id.
 
     Args:
         problems: a table of PROBLEMS.
-        wanted: the verifier of all problems; None: each problem's own, and an error where one names none.
+        verifier_name: the verifier of all problems; None: each problem's own, and an error where one names none.
         extraction: options that change the verifiers' steps and names.
         where: what the problems belong to, for the error message.
     """
-    chosen = chosen_verifier(wanted) if wanted else None
+    chosen = chosen_verifier(verifier_name) if verifier_name else None
     without_verifier = problems.filter(pl.col("verifier").is_null()).height if chosen is None else 0
     if without_verifier:
         raise OffleashError(
-            f"{without_verifier} of the {problems.height} problems of {where} name no verifier. "
+            f"{without_verifier} of the {problems.height} problems of {where} do not name a verifier. "
             "Choose one for all with --verifier NAME, for example --verifier math."
         )
     cases = {}
     verifier_by_name: dict[str, Verifier] = {}
     for row in as_problems(problems).iter_rows(named=True):
-        name = wanted or row["verifier"]
+        name = verifier_name or row["verifier"]
         if name not in verifier_by_name:
             verifier_by_name[name] = extraction.of(chosen or named(name))
         cases[row["problem"]] = (case_of_row(row, verifier_by_name[name]), verifier_by_name[name])
@@ -96,8 +96,8 @@ def own_case(
 ) -> ProblemCase:
     """A problem as a user's own function gets it: arguments by parameter, hashed with all that verdicts depend on."""
     assert verifier.own is not None, "only users' functions take arguments"
-    given = OwnProblem(problem.id, problem.gold, problem.question, prompt, benchmark, problem.details, columns)
-    details, key = case_details(verifier.own, given)
+    own_problem = OwnProblem(problem.id, problem.gold, problem.question, prompt, benchmark, problem.details, columns)
+    details, key = case_details(verifier.own, own_problem)
     return replace(problem, details=details, key=key)
 
 
@@ -108,47 +108,49 @@ def fill_from_problem_set(problems: pl.DataFrame, problem_set: pl.DataFrame, whe
     the safer key. What the set does not say stays as the run has it. A run with a problem that matches nothing is an
     error, because half of it would be judged by other rules than the rest.
     """
-    filled = ["gold", "verifier", "details", "question", "columns"]
+    columns = ["gold", "verifier", "details", "question", "columns"]
     # A text that several problems of the set share says nothing: their ids do.
     unique_hash = pl.col("hash").is_not_null() & (pl.len().over("hash") == 1)
-    by_text = problem_set.filter(unique_hash).select("hash", *filled)
-    by_id = problem_set.unique("problem").select("problem", *filled)
-    joined = problems.join(
-        by_text.rename({column: f"{column} by text" for column in filled}),
+    by_text = problem_set.filter(unique_hash).select("hash", *columns)
+    by_id = problem_set.unique("problem").select("problem", *columns)
+    joined_problems = problems.join(
+        by_text.rename({column: f"{column} by text" for column in columns}),
         on="hash",
         how="left",
         maintain_order="left",
     ).join(
-        by_id.rename({column: f"{column} by id" for column in filled}),
+        by_id.rename({column: f"{column} by id" for column in columns}),
         on="problem",
         how="left",
         maintain_order="left",
     )
     known = pl.coalesce("gold by text", "details by text", "gold by id", "details by id").is_not_null()
-    missing = joined.filter(~known).height
+    missing = joined_problems.filter(~known).height
     if missing:
         raise OffleashError(
             f"{missing} of the {problems.height} problems of {where} are not among the {problem_set.height} of "
             "--problems, neither by text nor by id. Give the problem set that the run was drawn from."
         )
-    values = [pl.coalesce(f"{column} by text", f"{column} by id", column).alias(column) for column in filled]
-    return joined.with_columns(values).select(problems.columns)
+    values = [pl.coalesce(f"{column} by text", f"{column} by id", column).alias(column) for column in columns]
+    return joined_problems.with_columns(values).select(problems.columns)
 
 
 def refuse_unreadable(judge: Judge, cases: CasesByProblem, where: str) -> None:
     """Stop before the first sample if a gold answer cannot be judged against: every verdict on it would be false."""
-    faults = unreadable(judge, list(cases.values()))
+    faults = unreadable_golds(judge, list(cases.values()))
     if not faults:
         return
-    lines = [f"  problem {problem.id!r}: {why}" for problem, why in faults[:FAULTS_SHOWN]]
-    more = [f"  and {len(faults) - FAULTS_SHOWN} more: offleash check lists them"] if len(faults) > FAULTS_SHOWN else []
+    lines = [f"  problem {problem.id!r}: {reason}" for problem, reason in faults[:FAULTS_SHOWN]]
+    more_lines = (
+        [f"  and {len(faults) - FAULTS_SHOWN} more: offleash check lists them"] if len(faults) > FAULTS_SHOWN else []
+    )
     raise OffleashError(
-        "\n".join([f"{len(faults)} of the {len(cases)} problems of {where} cannot be judged:", *lines, *more])
+        "\n".join([f"{len(faults)} of the {len(cases)} problems of {where} cannot be judged:", *lines, *more_lines])
         + "\nTake gold answers from a problem set with --problems, correct them, or choose another verifier."
     )
 
 
-def unreadable(judge: Judge, pairs: Sequence[tuple[ProblemCase, Verifier]]) -> list[tuple[ProblemCase, str]]:
+def unreadable_golds(judge: Judge, pairs: Sequence[tuple[ProblemCase, Verifier]]) -> list[tuple[ProblemCase, str]]:
     """Problems whose gold answer their verifier cannot read, with the reason; one call per verifier."""
     groups: dict[str, tuple[Verifier, list[ProblemCase]]] = {}
     for problem, verifier in pairs:
@@ -186,14 +188,14 @@ def judge_texts(
     tables: list[dict[str, Judgement]] = []
     table_of_pair: dict[int, dict[str, Judgement]] = {}
     undecided: dict[str, tuple[Verifier, dict[tuple[bytes, str], ProblemCase]]] = {}
-    for pair, text, cut in zip(pairs, texts, truncated, strict=True):
+    for pair, text, is_truncated in zip(pairs, texts, truncated, strict=True):
         problem, verifier = pair
-        by_text = extracted.get((verifier.steps, cut))
+        by_text = extracted.get((verifier.steps, is_truncated))
         if by_text is None:
-            by_text = extracted[verifier.steps, cut] = {}
+            by_text = extracted[verifier.steps, is_truncated] = {}
         extraction = by_text.get(text or "")
         if extraction is None:
-            extraction = by_text[text or ""] = extract(text or "", verifier.steps, cut, opened)
+            extraction = by_text[text or ""] = extract(text or "", verifier.steps, is_truncated, opened)
         extractions.append(extraction)
         answer = extraction.answer if verifier.own is None else packed(text or "", extraction.answer)
         answers.append(answer)

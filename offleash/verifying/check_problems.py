@@ -102,8 +102,8 @@ def check(
     """
     chosen_own = chosen_verifier(name) if name is not None else None
     if chosen_own is not None and chosen_own.own is not None:
-        own = (call or CallOptions()).of(chosen_own)
-        return _check_own(as_problems(frame), rows or {}, own, jobs or usable_cpus(), progress)
+        own_verifier = (call or CallOptions()).of(chosen_own)
+        return _check_own(as_problems(frame), rows or {}, own_verifier, jobs or usable_cpus(), progress)
     unchecked: dict[str, int] = {}
     trials: dict[str, list[_Trial]] = {}
     problems: dict[str, list[tuple[int, ProblemCase]]] = {}
@@ -112,8 +112,8 @@ def check(
         chosen = name or values["verifier"]
         if chosen is None:
             raise OffleashError(
-                f"Problem {shown(values['problem'])} (row {row}) names no verifier. Choose one for all: --verifier "
-                "math."
+                f"Problem {shown(values['problem'])} (row {row}) does not name a verifier. Choose one for all: "
+                "--verifier math."
             )
         if verifier(chosen).isolation is Isolation.REMOTE:
             _count(unchecked, "not checked: it queries a model")
@@ -127,9 +127,9 @@ def check(
         with Pool(jobs or usable_cpus(), trust_code=trust_code) as pool:
             unusable = _unusable(pool, verifier(chosen), problems[chosen])
             tally.faults += unusable.values()
-            usable = [trial for trial in batch if trial.row not in unusable]
-            for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable]):
-                tally.add(usable[index], verifier(chosen), judgement)
+            usable_trials = [trial for trial in batch if trial.row not in unusable]
+            for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable_trials]):
+                tally.add(usable_trials[index], verifier(chosen), judgement)
     return tally.result(frame.height, unchecked)
 
 
@@ -159,39 +159,41 @@ def _check_own(
         else:
             problems.append((rows.get(values["problem"], number), values, case_of_row(values, kind)))
 
-    def trial(row: int, values: dict[str, Any], problem: ProblemCase, answer: str, mark: str, right: bool) -> _Trial:
-        text = mark.format(answer)
-        whole = packed(text, extract(text, kind.steps).answer)
-        return _Trial(row, values["problem"], replace(problem.case(whole), gold=values["gold"]), right, text)
+    def trial(
+        row: int, values: dict[str, Any], problem: ProblemCase, answer: str, template: str, right: bool
+    ) -> _Trial:
+        text = template.format(answer)
+        packed_text = packed(text, extract(text, kind.steps).answer)
+        return _Trial(row, values["problem"], replace(problem.case(packed_text), gold=values["gold"]), right, text)
 
     tally = _CheckTally()
     accepted_by: dict[int, str] = {}  # row -> the mark in which its gold answer is accepted
     first_outcomes: dict[int, tuple[_Trial, Judgement]] = {}
     with Pool(jobs) as pool:
-        for attempt, mark in enumerate(ANSWER_FORMATS):
+        for attempt, template in enumerate(ANSWER_FORMATS):
             left = [problem for problem in problems if problem[0] not in accepted_by]
-            batch = [trial(row, values, problem, values["gold"], mark, True) for row, values, problem in left]
-            progress(f"{kind.name}: {len(batch):,} gold answers as {mark.format('...')}")
+            batch = [trial(row, values, problem, values["gold"], template, True) for row, values, problem in left]
+            progress(f"{kind.name}: {len(batch):,} gold answers as {template.format('...')}")
             for index, judgement in pool.judge(kind, [item.case for item in batch]):
                 if kind.own is not None and not attempt:
                     refuse_wrong_form(kind.own, judgement)
                 row = left[index][0]
                 first_outcomes.setdefault(row, (batch[index], judgement))
                 if judgement.verdict is Verdict.CORRECT:
-                    accepted_by[row] = mark
+                    accepted_by[row] = template
                     tally.add(batch[index], kind, judgement)
         for row, _, _ in problems:
             if row not in accepted_by:
                 tally.add(first_outcomes[row][0], kind, first_outcomes[row][1])
-        wrong = [
+        wrong_trials = [
             trial(row, values, problem, answer, accepted_by[row], False)
             for row, values, problem in problems
             if row in accepted_by
             for answer in own_corruptions(values)
         ]
-        progress(f"{kind.name}: {len(wrong):,} corruptions")
-        for index, judgement in pool.judge(kind, [item.case for item in wrong]):
-            tally.add(wrong[index], kind, judgement)
+        progress(f"{kind.name}: {len(wrong_trials):,} corruptions")
+        for index, judgement in pool.judge(kind, [item.case for item in wrong_trials]):
+            tally.add(wrong_trials[index], kind, judgement)
     return tally.result(frame.height, unchecked)
 
 
@@ -218,8 +220,10 @@ class _CheckTally:
             self.rejected += 1
 
     def result(self, problems: int, unchecked: dict[str, int]) -> ProblemCheck:
-        ordered = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
-        return ProblemCheck(problems, self.accepted, self.tried, self.rejected, self.undecided, unchecked, ordered)
+        sorted_faults = tuple(sorted(self.faults, key=lambda fault: (fault.row, fault.happened)))
+        return ProblemCheck(
+            problems, self.accepted, self.tried, self.rejected, self.undecided, unchecked, sorted_faults
+        )
 
 
 def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str, int]) -> Iterator[_Trial]:
@@ -249,28 +253,30 @@ def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]
             problem.id,
             kind.name,
             problem.gold,
-            why,
+            reason,
             "correct its gold answer or details, or choose another verifier with --verifier",
         )
-        for problem, why in Judge(pool).unreadable(kind, judgeable)
+        for problem, reason in Judge(pool).unreadable(kind, judgeable)
     }
 
 
 def _fault(trial: _Trial, kind: Verifier, judgement: Judgement) -> Fault:
     reason = f": {judgement.reason}" if judgement.reason else ""
     if judgement.verdict is Verdict.FAILED:
-        happened = f"the verifier failed on its gold answer{reason}" if trial.right else f"the verifier failed{reason}"
+        description = (
+            f"the verifier failed on its gold answer{reason}" if trial.right else f"the verifier failed{reason}"
+        )
         next_step = "correct the problem, or choose another verifier"
     elif trial.right and kind.own is not None:
-        happened = f"its own gold answer is {judgement.verdict.value}, even in a box, a tag or a sentence{reason}"
+        description = f"its own gold answer is {judgement.verdict.value}, even in a box, a tag or a sentence{reason}"
         next_step = "correct the function, or the gold answer"
     elif trial.right:
-        happened = f"its own gold answer is {judgement.verdict.value}{reason}"
+        description = f"its own gold answer is {judgement.verdict.value}{reason}"
         next_step = "correct the gold answer, or choose another verifier with --verifier"
     else:
-        happened = f"the corruption {shown(trial.shown)} is accepted"
+        description = f"the corruption {shown(trial.shown)} is accepted"
         next_step = f"a wrong answer would count as correct: choose a verifier other than {kind.name}"
-    return Fault(trial.row, trial.problem, kind.name, trial.case.gold, happened, next_step)
+    return Fault(trial.row, trial.problem, kind.name, trial.case.gold, description, next_step)
 
 
 def _count(counts: dict[str, int], reason: str) -> None:
@@ -294,7 +300,7 @@ Details = Mapping[str, object]
 
 def corruptions(verifier: str, gold: str | None, details: Details) -> list[str]:
     """Wrong answers to a problem, in the form in which its verifier gets answers: without tags or boxes."""
-    candidates = CORRUPTIONS.get(verifier, _words)(gold or "", details)
+    candidates = CORRUPTIONS.get(verifier, _changed_words)(gold or "", details)
     return [text for text in dict.fromkeys(candidates) if text.strip() and text.strip() != (gold or "").strip()]
 
 
@@ -311,15 +317,15 @@ def own_corruptions(problem: Mapping[str, Any]) -> list[str]:
 def _number(gold: str, details: Details) -> list[str]:
     """Another leading digit and the other sign: far outside any tolerance."""
     text = gold.strip()
-    return [changed(text), *([negated(text)] if _nonzero(text) else []), GARBAGE]
+    return [change_number(text), *([negate(text)] if _nonzero(text) else []), GARBAGE]
 
 
 def _math(gold: str, details: Details) -> list[str]:
     """Another leading digit; the other sign only of a plain number, since -(a-b) may be b-a and right."""
     text = gold.strip()
     if NUMBER.fullmatch(text):
-        return [changed(text), *([negated(text)] if _nonzero(text) else []), NO_FORMULA]
-    return [changed(text), NO_FORMULA]
+        return [change_number(text), *([negate(text)] if _nonzero(text) else []), NO_FORMULA]
+    return [change_number(text), NO_FORMULA]
 
 
 def _choice(gold: str, details: Details) -> list[str]:
@@ -329,9 +335,9 @@ def _choice(gold: str, details: Details) -> list[str]:
     return [letter for letter in ascii_uppercase[:count] if letter != gold.strip().upper()]
 
 
-def _words(gold: str, details: Details) -> list[str]:
+def _changed_words(gold: str, details: Details) -> list[str]:
     """The gold answer among other words, with another digit, and nonsense."""
-    return [f"not {gold}", changed(gold), GARBAGE] if gold.strip() else [GARBAGE]
+    return [f"not {gold}", change_number(gold), GARBAGE] if gold.strip() else [GARBAGE]
 
 
 def _garbage(gold: str, details: Details) -> list[str]:
@@ -350,7 +356,7 @@ def _program(gold: str, details: Details) -> list[str]:
     return [f"print({GARBAGE!r})\n"]
 
 
-def changed(text: str) -> str:
+def change_number(text: str) -> str:
     """The text with the leading digit of its last value changed; `+ 1` is added where it has no digit.
 
     >>> changed("x = 0.25"), changed("12"), changed("$y$")
@@ -368,7 +374,7 @@ def changed(text: str) -> str:
     return f"{body} + 1{text[len(body) :].strip()}"
 
 
-def negated(text: str) -> str:
+def negate(text: str) -> str:
     """A number with the other sign."""
     return text[1:] if text.startswith("-") else f"-{text.removeprefix('+')}"
 
@@ -378,7 +384,7 @@ def _nonzero(text: str) -> bool:
 
 
 CORRUPTIONS: dict[str, Callable[[str, Details], list[str]]] = {
-    "string": _words,
+    "string": _changed_words,
     "choice": _choice,
     "number": _number,
     "math": _math,
@@ -409,18 +415,18 @@ def check_text(check: ProblemCheck, all_faults: bool = False) -> str:
     lines += [f"  {count:,} {reason}" for reason, count in check.unchecked.items()]
     shown_faults = check.faults if all_faults else check.faults[:FAULTS_SHOWN]
     for fault in shown_faults:
-        gold = "" if fault.gold is None else f", gold {_short(fault.gold)}"
+        gold = "" if fault.gold is None else f", gold {_short_text(fault.gold)}"
         lines.append(
             f"  row {fault.row}, {clean(fault.problem)} ({fault.verifier}{gold}): {clean(fault.happened)}; "
             f"{fault.next_step}."
         )
     if len(check.faults) > len(shown_faults):
         lines.append(f"  and {len(check.faults) - len(shown_faults):,} more; --json lists them all")
-    bad = len({fault.row for fault in check.faults})
-    lines.append(f"{len(check.faults):,} faults in {bad:,} problems" if check.faults else "no faults")
+    problems_with_faults = len({fault.row for fault in check.faults})
+    lines.append(f"{len(check.faults):,} faults in {problems_with_faults:,} problems" if check.faults else "no faults")
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
-    quoted = repr(text)
-    return quoted if len(quoted) <= 60 else f"{quoted[:57]}..."
+def _short_text(text: str) -> str:
+    quoted_text = repr(text)
+    return quoted_text if len(quoted_text) <= 60 else f"{quoted_text[:57]}..."

@@ -108,7 +108,7 @@ class Judge:
             # Their `readable` looks at the shape of the details only and evaluates nothing, so it may run in here.
             module = import_module(verifier.module)
             reasons = ((problem, str(module.readable(problem.case("")))) for problem in problems)
-            return [(problem, why) for problem, why in reasons if why]
+            return [(problem, reason) for problem, reason in reasons if reason]
         # The others parse the gold answer, which can hang like any parsing: in workers, unless it is plainly readable.
         unchecked = [
             problem
@@ -150,12 +150,12 @@ class Judge:
         saved_at = time.monotonic()
         decisions = self._run_twice(verifier, [slow_cases[case_key] for case_key in left])
         try:
-            for done, (number, judgement) in enumerate(decisions, 1):
-                if verifier.own is not None and done == 1:
+            for decided_count, (number, judgement) in enumerate(decisions, 1):
+                if verifier.own is not None and decided_count == 1:
                     refuse_wrong_form(verifier.own, judgement)
                 self.decided_by["failed" if judgement.verdict is Verdict.FAILED else "decided"] += 1
                 unsaved[keys[left[number]]] = judgement
-                self.progress(f"{verifier.name}: {done:,} of {len(left):,} distinct answers decided")
+                self.progress(f"{verifier.name}: {decided_count:,} of {len(left):,} distinct answers decided")
                 if time.monotonic() - saved_at > STORE_SECONDS:
                     self._save(unsaved)
                     saved_at = time.monotonic()
@@ -198,32 +198,32 @@ class Judge:
     def _model(self) -> Ask:
         if self.ask_model is None:
             raise OffleashError(
-                "The verifier 'model_judge' needs a model on an OpenAI-compatible server, and none is named. "
+                "The verifier 'model_judge' needs a model on an OpenAI-compatible server, but none is named. "
                 "Judge with: offleash verify RUN --verifier model_judge --judge URL --judge-model NAME."
             )
         return self.ask_model
 
 
-def refuse_wrong_form(own: OwnFunction, first: Judgement) -> None:
+def refuse_wrong_form(own_function: OwnFunction, first: Judgement) -> None:
     """Stop at the first sample where a function raises on its completions, and would not if they had the other form."""
-    other = FORMS[not own.messages]
+    other = FORMS[not own_function.messages]
     if first.verdict is Verdict.FAILED and first.reason.endswith(OTHER_FORM.format(other=other)):
-        raise OffleashError(f"{own.reference} failed on the first sample: {first.reason}.")
+        raise OffleashError(f"{own_function.reference} failed on the first sample: {first.reason}.")
 
 
 def problem_case(name: str, gold: str | None, question: str | None, details: str | None) -> ProblemCase:
     """A problem as its verifier sees it; `details` is the JSON text of the table, and must be an object."""
     try:
-        parsed = json.loads(details) if details else {}
+        parsed_details = json.loads(details) if details else {}
     except ValueError:
-        parsed = None
-    if not isinstance(parsed, dict):
+        parsed_details = None
+    if not isinstance(parsed_details, dict):
         raise OffleashError(
             f"Problem {name!r} has details that are not a JSON object: {str(details)[:80]!r}. "
             'Give an object such as {"unit": "m"}, or none.'
         )
     # The hash is of the text as stored, not of the parsed object: the cache's keys outlive versions of this parser.
-    return ProblemCase(name, gold, question or "", parsed, problem_hash(gold, question or "", details or ""))
+    return ProblemCase(name, gold, question or "", parsed_details, problem_hash(gold, question or "", details or ""))
 
 
 MAX_REQUESTS = 8  # requests in flight

@@ -78,12 +78,12 @@ def verify_inputs(
                 "Name the run folder or the log that it came from."
             )
     texts = [str(run_input) for run_input in inputs]
-    parsed = disambiguate_names([parse_argument(text) for text in texts])
-    names = distinct_names([argument.name for argument in parsed])
+    parsed_arguments = disambiguate_names([parse_argument(text) for text in texts])
+    names = distinct_names([argument.name for argument in parsed_arguments])
     judged_inputs: list[RunInput] = []
     disagreements, name = [], ""
     with open_judge(options, progress) as judge:
-        for number, (argument, run) in enumerate(zip(parsed, names, strict=True)):
+        for number, (argument, run) in enumerate(zip(parsed_arguments, names, strict=True)):
             folder, read_notes = _folder(texts[number], argument, number, scratch, loading, progress)
             # our own verdicts are stored with a version (math@1+0.9.0), a tool's under its bare name
             logged_verifier = next((stored for stored in verifiers(folder) if "@" not in stored), None)
@@ -115,23 +115,25 @@ def _folder(
             "each run to a file of its own first."
         )
     options = replace(loading, options=replace(loading.options, texts=True))
-    done = import_logs(
+    log_import = import_logs(
         text, scratch.path / str(number), options, progress, answers=bool(loading.options.columns.get("answer"))
     )
-    return done.folder, done.notes
+    return log_import.folder, log_import.notes
 
 
 def _disagreement(run: str, folder: Path, logged_verifier: str | None, result: VerificationResult) -> Disagreement:
     """Count the samples that only one of the two calls correct; what is not correct is one class for this."""
     if logged_verifier is None:
         return Disagreement(run, None, result, 0, 0, 0, ())
-    ours, theirs = open_run(folder, verifier=result.verifier), open_run(folder, verifier=logged_verifier)
-    assert ours.verdicts is not None, "it was verified"
-    assert theirs.verdicts is not None, "the tool's verdicts are there"
+    our_run, logged_run = open_run(folder, verifier=result.verifier), open_run(folder, verifier=logged_verifier)
+    assert our_run.verdicts is not None, "it was verified"
+    assert logged_run.verdicts is not None, "the tool's verdicts are there"
     correct = Verdict.CORRECT.value
     both = (
-        ours.verdicts.join(
-            theirs.verdicts.filter(pl.col("verdict").is_not_null()).select("problem", "index", tool=pl.col("verdict")),
+        our_run.verdicts.join(
+            logged_run.verdicts.filter(pl.col("verdict").is_not_null()).select(
+                "problem", "index", tool=pl.col("verdict")
+            ),
             on=["problem", "index"],
         )
         .select("problem", "index", "answer", "verdict", "tool", "reason")
@@ -139,7 +141,7 @@ def _disagreement(run: str, folder: Path, logged_verifier: str | None, result: V
     )
     tool_only = both.filter((pl.col("tool") == correct) & (pl.col("verdict") != correct))
     ours_only = both.filter((pl.col("tool") != correct) & (pl.col("verdict") == correct))
-    golds = dict(ours.problems.select("problem", "gold").iter_rows())
+    golds = dict(our_run.problems.select("problem", "gold").iter_rows())
     examples = pl.concat([tool_only, ours_only]).unique(["problem", "answer"], maintain_order=True).head(EXAMPLES)
     differences = tuple(
         Difference(
@@ -202,11 +204,12 @@ def show_disagreements(console: Console, disagreements: Sequence[Disagreement]) 
                 )
             )
         for difference in disagreement.differences[:DIFFERENCES_SHOWN]:
-            why = f" ({clean(difference.reason)})" if difference.reason else ""
+            reason_text = f" ({clean(difference.reason)})" if difference.reason else ""
             console.print(
                 Text(
                     f"    {clean(difference.problem)} sample {difference.index}: gold {clean(str(difference.gold))}, "
-                    f"answer {clean(str(difference.answer))}: {difference.tool} in the log, {difference.ours} now{why}"
+                    f"answer {clean(str(difference.answer))}: {difference.tool} in the log, "
+                    f"{difference.ours} now{reason_text}"
                 )
             )
         for note in notes(result, disagreement.kept):

@@ -60,9 +60,9 @@ def verification_text(result: VerificationResult) -> str:
     lines = [f"{result.folder}: {result.samples:,} samples by {result.verifier}: {verdict_counts(result) or 'none'}"]
     if result.judged < result.samples:
         lines.append(f"  {result.judged:,} judged now, {result.samples - result.judged:,} had a verdict already")
-    if distinct := sum(result.decided_by.values()):
+    if distinct_answers := sum(result.decided_by.values()):
         counts_text = [f"{n:,} {text}" for name, text in DECIDED_BY.items() if (n := result.decided_by.get(name))]
-        lines.append(f"  {distinct:,} distinct answers in {result.seconds:.1f} s: {', '.join(counts_text)}")
+        lines.append(f"  {distinct_answers:,} distinct answers in {result.seconds:.1f} s: {', '.join(counts_text)}")
     steps = ", ".join(f"{step} {count:,}" for step, count in result.steps.items())
     lines.append(f"  answers extracted by: {steps}")
     lines += [f"  {clean(note)}" for note in notes(result)]
@@ -78,9 +78,9 @@ def next_step(result: VerificationResult) -> str:
     """The command that uses the verdicts; it names their verifier, since a run may have verdicts of several."""
     name, _, version = result.verifier.partition("@")
     # With an option of extraction the bare name would be ambiguous: the same verifier without it may be there too.
-    changed = any(option in version for option in (".last_number", ".opened"))
+    has_other_steps = any(option in version for option in (".last_number", ".opened"))
     # The version of a user's own function is a hash: after an edit, nothing says which of two is the newer one.
-    verdicts = quote(result.verifier if changed or name.startswith(PREFIX) else name)
+    verdicts = quote(result.verifier if has_other_steps or name.startswith(PREFIX) else name)
     return f"offleash compare {quote(str(result.folder))} OTHER --verdicts {verdicts} --flips"
 
 
@@ -97,9 +97,11 @@ def notes(result: VerificationResult, kept: bool = True) -> list[str]:
         reasons = Counter(reason for _, _, reason in result.failures)
         # only the first failures are listed, so their counts are shown where these are all
         whole = len(result.failures) == failed
-        frequent = "; ".join(f"{reason} ({count})" if whole else reason for reason, count in reasons.most_common(3))
+        frequent_reasons = "; ".join(
+            f"{reason} ({count})" if whole else reason for reason, count in reasons.most_common(3)
+        )
         sentences.append(
-            f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent}."
+            f"{failed:,} samples could not be judged and are neither correct nor wrong: {frequent_reasons}."
             + (" Run verify again to retry them." if kept else "")
         )
     if result.starved:

@@ -15,7 +15,7 @@ from offleash.files.rows import Row, WrittenFloat
 from offleash.progress import Progress, silent
 from offleash.verifiers.registry import chosen_verifier
 from offleash.verifiers.verifier import Verifier
-from offleash.verifying.cases import judge_texts, own_case, unreadable
+from offleash.verifying.cases import judge_texts, own_case, unreadable_golds
 from offleash.verifying.judge import Judge, ProblemCase, problem_case
 from offleash.verifying.verify import VerifyOptions, open_judge, storable
 
@@ -73,14 +73,16 @@ def is_gold_rows_file(path: Path) -> bool:
 def verify_rows(judge: Judge, path: Path, options: VerifyOptions, progress: Progress = silent) -> Iterator[Outcome]:
     """The outcomes of all rows, in order; a row whose gold answer cannot be read is `failed` with the reason."""
     if options.verifier is None:
-        raise OffleashError(f"{path} names no verifier. Choose one with --verifier NAME, for example --verifier math.")
+        raise OffleashError(
+            f"{path} does not name a verifier. Choose one with --verifier NAME, for example --verifier math."
+        )
     verifier = options.extraction.of(chosen_verifier(options.verifier))
     rows = read_rows(path)
-    done = 0
+    rows_done = 0
     while chunk := list(islice(rows, CHUNK)):
         yield from _outcomes(judge, verifier, chunk, options.extraction.opened)
-        done += len(chunk)
-        progress(f"{path.name}: {done:,} rows verified")
+        rows_done += len(chunk)
+        progress(f"{path.name}: {rows_done:,} rows verified")
 
 
 def read_rows(path: Path) -> Iterator[GoldRow]:
@@ -120,10 +122,10 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
     """The outcomes of a chunk; gold answers that cannot be read fail their rows and not the file."""
     started = time.monotonic()
     problems = {row.line: row.for_verifier(verifier) for row in rows}
-    distinct = {problem.key: problem for problem in problems.values()}
+    distinct_problems = {problem.key: problem for problem in problems.values()}
     faults = {
         problem.key: reason
-        for problem, reason in unreadable(judge, [(problem, verifier) for problem in distinct.values()])
+        for problem, reason in unreadable_golds(judge, [(problem, verifier) for problem in distinct_problems.values()])
     }
     readable_rows = [row for row in rows if problems[row.line].key not in faults]
     pairs = [(problems[row.line], verifier) for row in readable_rows]
@@ -151,20 +153,20 @@ def _outcomes(judge: Judge, verifier: Verifier, rows: list[GoldRow], opened: boo
 
 
 def verify_file(
-    path: Path, options: VerifyOptions, each: Callable[[Outcome], None], progress: Progress = silent
+    path: Path, options: VerifyOptions, on_outcome: Callable[[Outcome], None], progress: Progress = silent
 ) -> list[Outcome]:
-    """Verify a file of rows; `each` gets every outcome as it comes, in the order of the file.
+    """Verify a file of rows; `on_outcome` gets every outcome as it comes, in the order of the file.
 
     Returns:
         The outcomes of rows whose gold answer could not be read.
     """
-    refused = []
+    unreadable_golds = []
     with open_judge(options, progress) as judge:
         for outcome in verify_rows(judge, path, options, progress):
-            each(outcome)
+            on_outcome(outcome)
             if outcome.unreadable:
-                refused.append(outcome)
-    return refused
+                unreadable_golds.append(outcome)
+    return unreadable_golds
 
 
 def file_among(arguments: Sequence[str], verb: str) -> Path | None:

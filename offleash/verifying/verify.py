@@ -39,7 +39,7 @@ from offleash.verifying.cases import (
     judge_texts,
     problem_cases,
     refuse_unreadable,
-    unreadable,
+    unreadable_golds,
 )
 from offleash.verifying.judge import Ask, Judge
 
@@ -110,18 +110,18 @@ def verify_with(judge: Judge, folder: Path, options: VerifyOptions, progress: Pr
         problems = fill_from_problem_set(problems, options.problems, str(folder))
     options = replace(options, extraction=extraction_for(folder, options.extraction))
     cases = problem_cases(problems, options.verifier, options.extraction, str(folder))
-    faults = unreadable(judge, list(cases.values())) if options.partial else []
+    faults = unreadable_golds(judge, list(cases.values())) if options.partial else []
     if not options.partial or len(faults) == len(cases):
         refuse_unreadable(judge, cases, str(folder))
-    skipped = {problem.id for problem, _ in faults}
-    cases = {problem: case for problem, case in cases.items() if problem not in skipped}
+    skipped_problems = {problem.id for problem, _ in faults}
+    cases = {problem: case for problem, case in cases.items() if problem not in skipped_problems}
     name = stored_name(judge, [verifier for _, verifier in cases.values()])
     with append_to_run(folder) as run:
         if not run.sample_shards():
             raise OffleashError(
                 f"{folder} has no sample texts, so there is nothing to judge. Import the log again with --texts."
             )
-        counts = verify_shards(run, judge, cases, options.extraction.opened, progress, skipped)
+        counts = verify_shards(run, judge, cases, options.extraction.opened, progress, skipped_problems)
     return VerificationResult(
         folder=folder,
         verifier=name,
@@ -167,7 +167,7 @@ def verify_shards(
     """
     name = stored_name(judge, [verifier for _, verifier in cases.values()])
     shards = run.sample_shards()
-    samples = sum(_read(shard, [pl.len()]).item() for shard in shards)
+    samples = sum(_read_shard(shard, [pl.len()]).item() for shard in shards)
     work, counts = _Work(judge, cases, opened, progress, samples, skipped), VerdictCounts()
     run.write_verifier_metadata(name, _about(judge, cases))  # first: verdicts that a kill leaves have their record
     for shard in shards:
@@ -212,7 +212,7 @@ class VerdictCounts:
 def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: VerdictCounts) -> None:
     """The verdicts of one shard: old ones are kept, those that failed or are missing are decided now."""
     stored = run.verdicts_of_shard(name, shard.name)
-    keys = _read(shard, ["problem", "index"]).filter(~pl.col("problem").is_in(work.skipped))
+    keys = _read_shard(shard, ["problem", "index"]).filter(~pl.col("problem").is_in(work.skipped))
     if keys.is_empty():
         return
     unknown = keys.filter(~pl.col("problem").is_in(list(work.cases)))
@@ -229,8 +229,8 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
             counts.add(stored)
             return
     parts = [] if stored is None else [stored]
-    for start in range(0, _read(shard, [pl.len()]).item(), CHUNK):
-        rows = _read(shard, ["problem", "index", "text", "finish"], start, CHUNK)
+    for start in range(0, _read_shard(shard, [pl.len()]).item(), CHUNK):
+        rows = _read_shard(shard, ["problem", "index", "text", "finish"], start, CHUNK)
         rows = rows.filter(~pl.col("problem").is_in(work.skipped))
         if stored is not None:
             rows = rows.join(stored.select("problem", "index"), on=["problem", "index"], how="anti")
@@ -248,7 +248,7 @@ def _verify_shard(run: RunFolder, shard: Path, name: str, work: _Work, counts: V
     counts.add(verdicts)
 
 
-def _read(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: int | None = None) -> pl.DataFrame:
+def _read_shard(shard: Path, columns: Sequence[str | pl.Expr], start: int = 0, rows: int | None = None) -> pl.DataFrame:
     check_schema(shard, SAMPLES)
     try:
         return pl.scan_parquet(shard).select(columns).slice(start, rows).collect()
@@ -285,8 +285,8 @@ def storable(text: str | None) -> str | None:
     if text is None:
         return None
     if len(text) > STORED_CHARACTERS:
-        mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        text = f"{text[:STORED_CHARACTERS]}… [{len(text):,} characters, {mark}]"
+        text_hash = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        text = f"{text[:STORED_CHARACTERS]}… [{len(text):,} characters, {text_hash}]"
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -351,20 +351,20 @@ def call_options(verifier: str | None, judging: Judging) -> CallOptions:
 
 
 def verify_folders(
-    arguments: Sequence[str], options: VerifyOptions, also: Sequence[str] = (), progress: Progress = silent
+    arguments: Sequence[str], options: VerifyOptions, further_folders: Sequence[str] = (), progress: Progress = silent
 ) -> list[VerificationResult]:
     """Verify run folders, one result per folder and verifier, with one judge for all of them.
 
     Args:
         arguments: run folders, as a user names them.
         options: how to verify.
-        also: verifiers whose verdicts are wanted beside those of `options.verifier`.
+        further_folders: verifiers whose verdicts are wanted beside those of `options.verifier`.
         progress: gets a line as work is done.
     """
     folders = run_folders(arguments)
-    for name in also:
+    for name in further_folders:
         chosen_verifier(name)  # an unknown name is an error before the first verdict
-    by_verifier = [options, *(replace(options, verifier=name) for name in also)]
+    by_verifier = [options, *(replace(options, verifier=name) for name in further_folders)]
     results = []
     with open_judge(options, progress) as judge:
         if len(by_verifier) * len(folders) > 1:  # refuse all before the first verdict, or the work would stop half done

@@ -35,7 +35,7 @@ def test_faults_end_with_1_and_name_the_row(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_checked_ends_with_2(tmp_path: Path) -> None:
-    refused(offleash("check", wrote(tmp_path, GOOD)), "names no verifier", "--verifier math")
+    refused(offleash("check", wrote(tmp_path, GOOD)), "does not name a verifier", "--verifier math")
     refused(offleash("check", wrote(tmp_path, GOOD), "--verifier", "strng"), "Did you mean 'string'")
     refused(offleash("check", "nothing.jsonl"), "There is no file")
 

@@ -87,7 +87,7 @@ def test_what_can_be_checked_is_checked_before_anything_is_drawn(
     problems = tmp_path / "problems.jsonl"
     whole = problems.read_text()
     problems.write_text(whole.replace(', "verifier": "string"', "", 1))
-    refused(offleash(*words, *more), "1 of the 7 problems of this study name no verifier")
+    refused(offleash(*words, *more), "1 of the 7 problems of this study do not name a verifier")
     problems.write_text(whole.replace('"gold": "3", "verifier": "string"', '"gold": "\\\\frac{", "verifier": "math"'))
     refused(offleash(*words, *more), "'p3'", "cannot be judged")
     assert not (tmp_path / "study").exists()

@@ -317,7 +317,7 @@ def test_a_prompt_that_opens_the_reasoning_is_a_fact_that_verify_knows(tmp_path:
 def test_problems_that_cannot_be_judged_are_refused_before_anything_is_drawn(tmp_path: Path, base: Path) -> None:
     nameless = problems(len(RATES)).with_columns(verifier=pl.lit(None, pl.String))
     options = DrawRequest(f"scripted:{base}", 10, 2)
-    with pytest.raises(OffleashError, match="name no verifier"):
+    with pytest.raises(OffleashError, match="do not name a verifier"):
         draw(tmp_path / "run", nameless, sampler_of(base), PLAIN, options, VerifyOptions(jobs=1, cache=False))
     assert not (tmp_path / "run" / "run.json").exists()
 

@@ -234,9 +234,9 @@ def test_memory_is_bounded_and_the_quietest_problem_is_forgotten(monkeypatch: py
     watch, rng = Duplicates(SamplingParams(), "endpoint:here"), np.random.default_rng(0)
     for number in range(200):
         watch.add(request(number % 40, 64 * (number // 40), 64), samples(long_texts(rng, 64), 64 * (number // 40)))
-        assert watch.remembered <= 1000
+        assert watch.remembered_bytes <= 1000
     assert list(watch._problems)[-1] == "p39"
-    assert watch.remembered == sum(problem.size for problem in watch._problems.values())
+    assert watch.remembered_bytes == sum(problem.size for problem in watch._problems.values())
 
 
 def test_unknown_and_impossible_log_probabilities_are_not_used() -> None:

@@ -58,7 +58,7 @@ def play(schedule: Schedule, hits: dict[str, np.ndarray], batch_size: int, width
         most = max(most, schedule.count(Stage.OPEN))
         for problem, first, size in (chunk for batch in batches for chunk in batch):
             drawn[problem] += size
-            schedule.done(problem, size, int(hits[problem][first : first + size].sum()))
+            schedule.chunk_done(problem, size, int(hits[problem][first : first + size].sum()))
     return drawn, most
 
 
@@ -112,7 +112,7 @@ def test_a_draw_that_was_cut_anywhere_comes_to_the_samples_of_an_uncut_one(
         for problem, first, size in schedule.take(64, 1):
             if rng.random() < 0.8:
                 kept.append((first, first + size))
-            schedule.done(problem, size, int(hits["p"][first : first + size].sum()))
+            schedule.chunk_done(problem, size, int(hits["p"][first : first + size].sum()))
     on_disk = sum(int(hits["p"][left:right].sum()) for left, right in kept)
     resumed = Schedule(["p"], {"p": StoredProblem(tuple(kept), on_disk)}, grid, k, until)
     more, _ = play(resumed, hits, 64, 1)
@@ -125,6 +125,6 @@ def test_a_problem_whose_request_failed_is_left_with_its_gap() -> None:
     batch = schedule.take(8, 1)
     assert [chunk[1:] for chunk in batch if chunk[0] == "a"] == [(0, 2), (2, 2)]
     assert not schedule.failed("a")
-    assert schedule.done("a", 2, 2)  # closed: it is not asked for more
+    assert schedule.chunk_done("a", 2, 2)  # closed: it is not asked for more
     assert schedule.records["a"].stage is Stage.STUCK
     assert all(chunk[0] == "b" for chunk in schedule.take(1000, 1))

@@ -164,7 +164,7 @@ def test_an_error_reaches_only_the_caller_whose_samples_raise_it() -> None:
     with pytest.raises(OffleashError, match="model_judge"):
         futures[1].result()
     assert futures[2].result()[0].verdict.value == "correct"
-    with pytest.raises(OffleashError, match="names no verifier"):
+    with pytest.raises(OffleashError, match="does not name a verifier"):
         judge.submit([Problem("3", "q")], ["7"])
 
 

@@ -63,7 +63,7 @@ def test_problems_that_cannot_be_judged_are_refused_before_the_first_sample() ->
     with pytest.raises(OffleashError, match="1 of the 2 problems of here cannot be judged"), rewards_for(bad, "here"):
         pass
     none = PROBLEMS.with_columns(verifier=pl.lit(None, pl.String))
-    with pytest.raises(OffleashError, match="name no verifier"), rewards_for(none, "here"):
+    with pytest.raises(OffleashError, match="do not name a verifier"), rewards_for(none, "here"):
         pass
 
 

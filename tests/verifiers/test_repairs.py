@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifiers.repairs import MAX_CHARACTERS, repaired
+from offleash.verifiers.repairs import MAX_CHARACTERS, repair_answer
 
 # fmt: off
 PIECES = [
@@ -50,29 +50,29 @@ PIECES = [
     ],
 )
 def test_latex_is_written_plainly(written: str, plain: str) -> None:
-    assert repaired(written) == plain
+    assert repair_answer(written) == plain
 
 
 @pytest.mark.parametrize(
     "odd", [r"\frac{1}{2", r"\frac{1}", r"\frac", r"\text{a", "}", "$a$ and $b$", "a...", "...", "```x", "x ^ y", "\\"]
 )
 def test_what_is_not_whole_is_left_as_it_is(odd: str) -> None:
-    assert repaired(odd) == odd
+    assert repair_answer(odd) == odd
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\\$`°{}.^")))
 def test_a_plain_answer_is_only_stripped(answer: str) -> None:
-    assert repaired(answer) == answer.strip()
+    assert repair_answer(answer) == answer.strip()
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_repairing_twice_changes_nothing_more(answer: str) -> None:
-    assert repaired(repaired(answer)) == repaired(answer)
+    assert repair_answer(repair_answer(answer)) == repair_answer(answer)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_repaired_without_an_error(answer: str) -> None:
-    repaired(answer)
+    repair_answer(answer)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_any_text_is_repaired_without_an_error(answer: str) -> None:
 )
 def test_hostile_text_takes_no_longer_than_its_length(piece: str) -> None:
     start = time.process_time()
-    repaired(piece * (MAX_CHARACTERS // len(piece)))
-    repaired(piece * (10_000_000 // len(piece)))
+    repair_answer(piece * (MAX_CHARACTERS // len(piece)))
+    repair_answer(piece * (10_000_000 // len(piece)))
     assert time.process_time() - start < 5

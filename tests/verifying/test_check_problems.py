@@ -70,7 +70,7 @@ def test_problems_that_ask_a_model_are_not_checked(tmp_path: Path) -> None:
 
 def test_problems_without_a_verifier_need_one(tmp_path: Path) -> None:
     row: dict[str, object] = {"id": "a", "question": "1+1?", "answer": "2"}
-    with pytest.raises(OffleashError, match=r"'a' \(row 1\) names no verifier.*--verifier math"):
+    with pytest.raises(OffleashError, match=r"'a' \(row 1\) does not name a verifier.*--verifier math"):
         checked(tmp_path, row)
     assert checked(tmp_path, row, name="string").sound
     with pytest.raises(OffleashError, match="Did you mean 'math'"):

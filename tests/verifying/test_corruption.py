@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.verifying.check_problems import changed, corruptions
+from offleash.verifying.check_problems import change_number, corruptions
 
 
 @given(st.integers())
@@ -38,7 +38,7 @@ def test_a_changed_number_lies_outside_a_tolerance_of_five_percent(number: objec
     ],
 )
 def test_the_value_is_changed_not_an_index(gold: str, wrong: str) -> None:
-    assert changed(gold) == wrong
+    assert change_number(gold) == wrong
 
 
 def test_every_other_letter_is_a_corruption_of_a_choice() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from offleash.verifiers.extraction import sentences
-from offleash.verifiers.extraction.marks import after_hashes, boxed, code, has_box, last_box, tagged, unboxed
+from offleash.verifiers.extraction.marks import after_hashes, boxed, code, has_box, last_box, tagged, without_boxes
 
 THINK_START, THINK_END = "<think>", "</think>"
 UNFINISHED_STEP = "unfinished"  # the step recorded where the text ends inside its reasoning
@@ -84,7 +84,7 @@ def extract(text: str, steps: Sequence[str], truncated: bool = False, opened: bo
 
 def _tag(region: SearchRegion) -> str | None:
     answer = tagged(region.text, region.truncated)
-    return unboxed(answer) if answer is not None and has_box(answer) else answer
+    return without_boxes(answer) if answer is not None and has_box(answer) else answer
 
 
 def _boxed(region: SearchRegion) -> str | None:
@@ -101,11 +101,11 @@ def _after_hashes(region: SearchRegion) -> str | None:
 
 
 def _statement(region: SearchRegion) -> str | None:
-    return sentences.stated(region.text, region.truncated)
+    return sentences.stated_answer(region.text, region.truncated)
 
 
 def _conclusion(region: SearchRegion) -> str | None:
-    return None if region.truncated else sentences.concluded(region.text)
+    return None if region.truncated else sentences.concluded_answer(region.text)
 
 
 def _formula(region: SearchRegion) -> str | None:

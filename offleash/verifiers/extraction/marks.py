@@ -31,7 +31,7 @@ def has_box(text: str) -> bool:
     return any(box in text for box in BOXES)
 
 
-def unboxed(text: str) -> str:
+def without_boxes(text: str) -> str:
     """The content of the last box, or the text itself."""
     return boxed(text) or text
 
@@ -45,7 +45,7 @@ def boxed(text: str) -> str | None:
             return None
         content = _content(text, start)
         if content is not None:
-            return _joined(text, start, content[0])
+            return _joined_boxes(text, start, content[0])
         end = start
     return None
 
@@ -61,8 +61,8 @@ def _content(text: str, start: int) -> tuple[str, int] | None:
     opening = text.find("{", start, start + 16)
     name_end = start + (6 if text.startswith("\\boxed", start) else 5)
     if opening < 0 or text[name_end:opening].strip():
-        short = _SHORT_BOX.match(text, start, start + 80)
-        return (short[1], short.end()) if short else None
+        short_box = _SHORT_BOX.match(text, start, start + 80)
+        return (short_box[1], short_box.end()) if short_box else None
     depth = 0  # _BRACE also matches escapes, so that \{ and \} do not count
     for brace in _BRACE.finditer(text, opening, min(len(text), opening + MAX_BOX_CHARACTERS)):
         if brace[0] == "{":
@@ -74,7 +74,7 @@ def _content(text: str, start: int) -> tuple[str, int] | None:
     return None
 
 
-def _joined(text: str, start: int, last: str) -> str:
+def _joined_boxes(text: str, start: int, last: str) -> str:
     """The last box with the boxes right before it: `\\boxed{-2} and \\boxed{1}` is one answer of two values."""
     parts = [last]
     for _ in range(MAX_BOXES_TRIED):

@@ -52,7 +52,7 @@ _SINGLE_FORMULA = r"\$\$[^$]{1,300}\$\$|\\\((?:(?!\\\)).){1,300}\\\)|\$[^$\n]{1,
 _LISTED = re.compile(
     rf"(?:{_SINGLE_FORMULA})(?:\s*,?\s*(?:and|or)\s+(?:{_SINGLE_FORMULA})|\s*,\s*(?:{_SINGLE_FORMULA}))+"
 )
-_ATTACHED = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
+_ATTACHED_SYMBOLS = re.compile(r"(?=[√π^:/×·(\\])[^\s,;]{1,60}")
 _LIST_CONTINUES = re.compile(
     rf"\s*(?:,\s*(?:(?:and|or)\s+)?{NUMBER}|(?:and|or|to|out of)\s+(?:{NUMBER}|[a-z]\s*=))", re.I
 )
@@ -78,7 +78,7 @@ def tail(text: str) -> str:
     return end
 
 
-def stated(text: str, truncated: bool) -> str | None:
+def stated_answer(text: str, truncated: bool) -> str | None:
     """What follows the last "final answer is", "answer:" or a line's "A:"."""
     end = "\n" + tail(text)
     low, before = end.lower(), len(end)
@@ -89,8 +89,8 @@ def stated(text: str, truncated: bool) -> str | None:
         if start < 0:
             return None
         before = start
-        mark = _STATED.match(end, start)
-        rest = end[mark.end() :].lstrip() if mark else ""
+        statement = _STATED.match(end, start)
+        rest = end[statement.end() :].lstrip() if statement else ""
         if not rest or (truncated and "\n" not in rest):
             continue  # nothing follows, or it was cut off while it said so
         answer = _of_statement(rest)
@@ -99,7 +99,7 @@ def stated(text: str, truncated: bool) -> str | None:
     return None
 
 
-def concluded(text: str) -> str | None:
+def concluded_answer(text: str) -> str | None:
     """The number or formula that the closing sentence comes to: "Thus there are 12 such numbers."."""
     return _of_sentence(_last_sentence(tail(text)), closing=True)
 
@@ -110,8 +110,8 @@ def final_statement(text: str, start: int) -> bool:
     if "inal" not in rest and "INAL" not in rest:
         return False
     end = tail(rest)
-    for mark in [*_FINAL_ANSWER.finditer(end)][-MAX_STATEMENTS_TRIED:]:
-        answer = _of_statement(end[mark.end() :].lstrip())
+    for statement in [*_FINAL_ANSWER.finditer(end)][-MAX_STATEMENTS_TRIED:]:
+        answer = _of_statement(end[statement.end() :].lstrip())
         if answer and re.search(r"[\d\\]", answer):
             return True
     return False
@@ -121,10 +121,10 @@ def last_formula(text: str) -> str | None:
     """The last formula between dollars or brackets, where it stands in the closing sentence or line."""
     end = tail(text)
     sentence = _last_sentence(end)
-    formulas = [formula for formula in _FORMULA.finditer(end) if _is_maths(_inside(formula))]
+    formulas = [formula for formula in _FORMULA.finditer(end) if _is_maths(_formula_content(formula))]
     if not formulas or formulas[-1].end() < len(end) - max(len(sentence), 1):
         return None
-    return _inside(formulas[-1]).strip()
+    return _formula_content(formulas[-1]).strip()
 
 
 def last_number(text: str) -> str | None:
@@ -155,7 +155,7 @@ def expression(text: str) -> str | None:
         return None
     formula = _FORMULA.fullmatch(whole.rstrip(". "))
     if formula:
-        return _inside(formula).strip()
+        return _formula_content(formula).strip()
     if re.fullmatch(r"[A-Za-z][A-Za-z'-]{1,40}[.!]?", whole):
         return whole
     has_no_words = not _WORD.search(_NOT_WORDS.sub("", whole))
@@ -166,10 +166,10 @@ def _of_statement(rest: str) -> str | None:
     """The answer at the start of what follows a marker."""
     number_list = _LISTED.match(rest.lstrip("\"'*: "))
     if number_list:
-        return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(number_list[0]))
+        return ", ".join(_formula_content(match).strip() for match in _FORMULA.finditer(number_list[0]))
     formula = _FORMULA.match(rest.lstrip("\"'*: "))
-    if formula and _is_maths(_inside(formula)):
-        return _inside(formula).strip()
+    if formula and _is_maths(_formula_content(formula)):
+        return _formula_content(formula).strip()
     sentence = _SENTENCE_END.split(rest.strip(), maxsplit=1)[0].split("\n", 1)[0].strip()
     if not sentence:
         return None
@@ -180,7 +180,7 @@ def _of_statement(rest: str) -> str | None:
 
 def _of_sentence(sentence: str, closing: bool) -> str | None:
     """What the last verb of a sentence is followed by; else its only number, if it is a conclusion or very short."""
-    formulas = {match.start(): match for match in _FORMULA.finditer(sentence) if _is_maths(_inside(match))}
+    formulas = {match.start(): match for match in _FORMULA.finditer(sentence) if _is_maths(_formula_content(match))}
     prose = _without_formulas(sentence, formulas)  # verbs and numbers inside formulas are none of the sentence's
     if _ALTERNATIVES.search(prose):
         return None
@@ -188,8 +188,8 @@ def _of_sentence(sentence: str, closing: bool) -> str | None:
         if verb.end() in formulas:
             number_list = _LISTED.match(sentence, verb.end())
             if number_list:
-                return ", ".join(_inside(match).strip() for match in _FORMULA.finditer(number_list[0]))
-            return _inside(formulas[verb.end()]).strip()
+                return ", ".join(_formula_content(match).strip() for match in _FORMULA.finditer(number_list[0]))
+            return _formula_content(formulas[verb.end()]).strip()
         number = _NUMBER.match(prose, verb.end())
         if number:
             return _whole_value(prose, number)
@@ -205,7 +205,7 @@ def _whole_value(text: str, number: re.Match[str]) -> str | None:
     """A number with what is written onto it (`2√3`, `2:3`); None where it is one of several or part of a phrase."""
     if _LIST_CONTINUES.match(text, number.end()):
         return None
-    attached = _ATTACHED.match(text, number.end())
+    attached = _ATTACHED_SYMBOLS.match(text, number.end())
     return (number[0] + (attached[0].rstrip(".,;:!?*") if attached else "")).strip()
 
 
@@ -221,7 +221,7 @@ def _last_sentence(text: str) -> str:
     return parts[-1].strip() if parts else ""
 
 
-def _inside(formula: re.Match[str]) -> str:
+def _formula_content(formula: re.Match[str]) -> str:
     return next(part for part in formula.groups() if part is not None)
 
 

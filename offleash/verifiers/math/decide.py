@@ -40,10 +40,10 @@ def decide_by_algebra(case: Case) -> Judgement:
     gold, answer = distinguish_capitals(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
     if gold and without_spaces(gold) == without_spaces(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
-    for which, text in (("the answer", answer), ("the gold answer", gold)):
+    for side_name, text in (("the answer", answer), ("the gold answer", gold)):
         limit_exceeded = exceeded_limit(text)
         if limit_exceeded:
-            return Judgement(Verdict.FAILED, f"{which} is too complex for algebra: {limit_exceeded}")
+            return Judgement(Verdict.FAILED, f"{side_name} is too complex for algebra: {limit_exceeded}")
     expected, parsed = read(gold), read(answer)
     if not expected:
         return Judgement(Verdict.FAILED, f"the gold answer {gold[:80]!r} cannot be parsed as mathematics")
@@ -52,10 +52,10 @@ def decide_by_algebra(case: Case) -> Judgement:
     complex_expected, complex_parsed = with_imaginary_unit(expected), with_imaginary_unit(parsed)
     if letters(gold) != letters(answer) and clearly_different(value_of(complex_expected), value_of(complex_parsed)):
         return Judgement(Verdict.WRONG)
-    if not equal(expected, parsed):
+    if not any_equal(expected, parsed):
         # `i` is a letter for the parser, and in most problems it is one: the imaginary unit is the second guess
         expected, parsed = complex_expected, complex_parsed
-        if not equal(expected, parsed):
+        if not any_equal(expected, parsed):
             return Judgement(Verdict.WRONG)
     rejection = reject_reason(gold, answer, expected, parsed)
     if rejection:
@@ -74,7 +74,7 @@ def warm() -> None:
         decide_by_algebra(Case(answer, gold))
 
 
-def equal(expected: Sequence[object], answered: Sequence[object]) -> bool:
+def any_equal(expected: Sequence[object], parsed: Sequence[object]) -> bool:
     """What math-verify says; an inequality may answer an interval, not the other way round."""
     import sympy
     from math_verify import verify
@@ -83,7 +83,7 @@ def equal(expected: Sequence[object], answered: Sequence[object]) -> bool:
     return bool(
         verify(
             list(expected),
-            list(answered),
+            list(parsed),
             float_rounding=DECIMALS,
             allow_set_relation_comp=interval,
             timeout_seconds=None,

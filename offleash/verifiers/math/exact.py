@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from offleash.data.verdict import Verdict
-from offleash.verifiers.math.latex import gold_text, inside, without_spaces
+from offleash.verifiers.math.latex import gold_text, inside_delimiters, without_spaces
 from offleash.verifiers.verifier import Case, Judgement
 
 PLAIN_DIGITS = 30  # of a plain number; longer ones are left to algebra
@@ -25,7 +25,7 @@ def decide_exactly(case: Case) -> Judgement | None:
     """A verdict where plain equality or plain numbers settle it; None where they do not."""
     if case.gold is None or len(case.answer) > MAX_CHARACTERS:
         return None
-    gold, answer = gold_text(case.gold), inside(case.answer)
+    gold, answer = gold_text(case.gold), inside_delimiters(case.answer)
     if answer == gold and answer:
         return Judgement(Verdict.CORRECT, solution=gold)
     # letters of choices; the parser reads both cases alike, so what differs only in case is left to it

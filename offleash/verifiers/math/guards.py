@@ -63,8 +63,8 @@ def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: 
         return ""  # the same text: whatever the parser drops, it drops from both
     from_gold, from_answer = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
     if from_gold != from_answer:
-        unequal = (from_answer - from_gold) + (from_gold - from_answer)
-        return f"the parser drops {next(iter(unequal))!r} from one of the two"
+        differing = (from_answer - from_gold) + (from_gold - from_answer)
+        return f"the parser drops {next(iter(differing))!r} from one of the two"
     if _number_bases(gold) and _number_bases(answer) and _number_bases(gold) != _number_bases(answer):
         return "they are written in different bases"
     units = unit(gold), unit(answer)
@@ -77,7 +77,7 @@ def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: 
     if order_reason:
         return order_reason
     value = value_of(parsed)
-    if value is not None and _partly_read(answer, value):
+    if value is not None and _is_partly_read(answer, value):
         return "the parser read only part of it"
     return difference(value_of(expected), value)
 
@@ -115,15 +115,15 @@ def _number_bases(text: str) -> list[str]:
     return sorted(_NUMBER_BASE.findall(text))
 
 
-def _partly_read(answer: str, value: Any) -> bool:
+def _is_partly_read(answer: str, value: Any) -> bool:
     """Whether a text with several numbers was read as a single one, with no operation to explain it."""
     if not (getattr(value, "is_Integer", False) or getattr(value, "is_Float", False)):
         return False
     text = re.sub(r"_\{?[^{}\s]*\}?", "", UNIT_TEXT.sub("", answer))
     if _RELATION_SIGN.search(text) or _EVALUATED_COMMAND.search(text.strip().lstrip("-+")):
         return False
-    joined = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
-    return len(_DIGITS.findall(joined)) > 1
+    joined_digits = re.sub(r"(?<=\d)[,\s]+(?=\d{3}(?!\d))", "", text)
+    return len(_DIGITS.findall(joined_digits)) > 1
 
 
 # Order and repeats: lists, assignments and names of points, which the parser turns into sets and products.
@@ -140,19 +140,19 @@ def order_difference(gold: str, answer: str) -> str:
     The parser makes sets of lists, so 1, 1, 2 equals 1, 2, 2; drops the names of `x=2, y=1`; and reads the points AB as
     the product A*B, which equals BA.
     """
-    expected, given = _entries(gold), _entries(answer)
-    if expected and given and len(expected) == len(given):
-        values, others = [value for _, value in expected], [value for _, value in given]
+    expected, answered = _entries(gold), _entries(answer)
+    if expected and answered and len(expected) == len(answered):
+        values, others = [value for _, value in expected], [value for _, value in answered]
         if Counter(values) != Counter(others) and set(values) == set(others):
             return "different entries are repeated"
         named = all(name for name, _ in expected) and len({name for name, _ in expected}) == len(expected)
-        if named and not any(name for name, _ in given) and answer.lstrip().startswith("(") and values != others:
+        if named and not any(name for name, _ in answered) and answer.lstrip().startswith("(") and values != others:
             return "the entries are in a different order"
     gold_points, answer_points = _POINTS.fullmatch(gold), _POINTS.fullmatch(answer)
     if gold_points and answer_points and len(gold_points[2]) > 2 and not _same_points(gold_points, answer_points):
         return "the points are named in a different order"
     if _SUM.fullmatch(gold) and "=" not in answer and not re.search(r"\\(?:in|approx)(?![A-Za-z])|[<>]", answer):
-        return "the gold answer is an equation, the answer only one side of it"
+        return "the gold answer is an equation, and the answer is only one side of it"
     return ""
 
 

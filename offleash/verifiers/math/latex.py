@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from offleash.verifiers.extraction.marks import after_hashes, boxed, has_box
-from offleash.verifiers.extraction.sentences import stated
+from offleash.verifiers.extraction.sentences import stated_answer
 
 LONG_GOLD = 300  # characters; a longer gold is a worked solution whose answer has to be found
 _WHOLE_FORMULA = re.compile(r"\s*(?:\$\$(.+?)\$\$|\$([^$]+)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))\s*\.?\s*", re.DOTALL)
@@ -97,11 +97,11 @@ def gold_text(gold: str) -> str:
     if has_box(text):
         return (boxed(text) or text).strip()
     if len(text) > LONG_GOLD or "####" in text:
-        text = after_hashes(text) or stated(text, truncated=False) or text
-    return inside(text)
+        text = after_hashes(text) or stated_answer(text, truncated=False) or text
+    return inside_delimiters(text)
 
 
-def inside(text: str) -> str:
+def inside_delimiters(text: str) -> str:
     """A formula without the dollars or brackets around it."""
     whole = _WHOLE_FORMULA.fullmatch(text)
     return next(part for part in whole.groups() if part is not None).strip() if whole else text.strip()
@@ -115,7 +115,7 @@ def without_spaces(text: str) -> str:
 
 def cleaned(text: str) -> str:
     """The text in the parser's own LaTeX: one minus sign, thousands joined, commas between values."""
-    text = inside(text)
+    text = inside_delimiters(text)
     if "\\\\" in text and "\\begin" not in text.replace("\\\\begin", ""):
         text = re.sub(r"\\\\(?=[A-Za-z(){}\[\],;!])", r"\\", text)  # escaped twice, as in a JSON string
     for pattern, replacement in _CLEANING_RULES:
@@ -140,20 +140,20 @@ def distinguish_capitals(gold: str, answer: str) -> tuple[str, str]:
     used = {symbol.lower() for symbol in _symbols(gold) | _symbols(answer)}
     free_letters = (letter for letter in "wqzvujkmph" if letter not in used)
     names = dict(zip(sorted(clashing_capitals), free_letters, strict=False))
-    return _renamed(gold, names), _renamed(answer, names)
+    return _rename_symbols(gold, names), _rename_symbols(answer, names)
 
 
 def _symbols(text: str) -> set[str]:
     return {token for token in _TOKEN.findall(text) if len(token) == 1}
 
 
-def _renamed(text: str, names: dict[str, str]) -> str:
+def _rename_symbols(text: str, names: dict[str, str]) -> str:
     return _TOKEN.sub(lambda match: names.get(match[0], match[0]), text)
 
 
 def _as_fraction(match: re.Match[str]) -> str:
     r"""A repeating decimal as the fraction it is: `0.1\overline{6}` = (16 - 1) / 90."""
-    whole, fixed, repeat = match[1] or "0", match[2], match[3]
-    denominator = (10 ** len(repeat) - 1) * 10 ** len(fixed)
-    numerator = int(whole + fixed + repeat) - int(whole + fixed)
+    whole, fixed_digits, repeat = match[1] or "0", match[2], match[3]
+    denominator = (10 ** len(repeat) - 1) * 10 ** len(fixed_digits)
+    numerator = int(whole + fixed_digits + repeat) - int(whole + fixed_digits)
     return f"\\frac{{{numerator}}}{{{denominator}}}"

@@ -48,10 +48,10 @@ def difference(expected: Any, answer: Any) -> str:
             return "" if expected == answer or _percent(expected, answer) else "they are different rational numbers"
         left, right = sympy.N(expected, 40), sympy.N(answer, 40)
         size = max(abs(left), abs(right))
-        near = size == 0 or bool(abs(left - right) <= (10**-30 if exact else RELATIVE_TOLERANCE) * size)
+        is_near = size == 0 or bool(abs(left - right) <= (10**-30 if exact else RELATIVE_TOLERANCE) * size)
     except (TypeError, ValueError, ArithmeticError):
         return ""  # not numbers after all (infinities, undefined values)
-    return "" if near or _percent(left, right) else "they are equal only after rounding"
+    return "" if is_near or _percent(left, right) else "they are equal only after rounding"
 
 
 def _percent(left: Any, right: Any) -> bool:

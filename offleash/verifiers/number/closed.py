@@ -73,11 +73,11 @@ def closed_form(text: str) -> tuple[Fraction, str] | None:
 
 def _tokens(text: str) -> tuple[list[str], str]:
     """Tokens up to the first text that is none, and that text."""
-    tokens, at = [], 0
-    while match := TOKEN.match(text, at):
+    tokens, position = [], 0
+    while match := TOKEN.match(text, position):
         tokens.append(match[1] or match[2] or match[3])
-        at = match.end()
-    return tokens, text[at:].strip()
+        position = match.end()
+    return tokens, text[position:].strip()
 
 
 def _unit(rest: str) -> str | None:
@@ -93,7 +93,7 @@ def _unit(rest: str) -> str | None:
 def _expand_latex(tokens: list[str]) -> list[str]:
     r"""`\frac{a}{b}` as `((a)/(b))`, every bracket round, every product with its sign."""
     plain_tokens: list[str] = []
-    opened: list[str] = []
+    open_brackets: list[str] = []
     pending = ""  # what the next opening brace belongs to
     for token in tokens:
         if pending and token != "{":
@@ -106,10 +106,10 @@ def _expand_latex(tokens: list[str]) -> list[str]:
             if not pending:
                 _multiply(plain_tokens)
             plain_tokens.append("(")
-            opened.append(pending or token)
+            open_brackets.append(pending or token)
             pending = ""
         elif token in "})":
-            kind = opened.pop()
+            kind = open_brackets.pop()
             if (token == ")") != (kind == "("):
                 raise ValueError("mismatched brackets")
             plain_tokens += {"above": [")", "/"], "below": [")", ")"]}.get(kind, [")"])
@@ -118,7 +118,7 @@ def _expand_latex(tokens: list[str]) -> list[str]:
             if token not in OPERATORS:
                 _multiply(plain_tokens, number=token[0] in "0123456789.")
             plain_tokens.append(token)
-    if opened or pending:
+    if open_brackets or pending:
         raise ValueError("unclosed brackets")
     return plain_tokens
 

@@ -70,9 +70,9 @@ def decide(case: Case) -> Judgement:
     except SeveralNumbersError as error:
         return Judgement(Verdict.WRONG, str(error))
     except NotANumberError as error:
-        return _closed(case.answer, spec, str(error))
+        return _decide_closed_form(case.answer, spec, str(error))
     if quantity is None:
-        return _closed(case.answer, spec, "no number in the answer")
+        return _decide_closed_form(case.answer, spec, "no number in the answer")
     return _compare(quantity, spec)
 
 
@@ -202,13 +202,13 @@ def _check_unit(quantity: Quantity, expected: str, *, last: bool) -> None:
         return
     if re.search(r"[0-9^\\]", POWER_OF_TEN.sub("", text)) or (ALGEBRA.match(text) and not leading_unit(text)):
         raise NotANumberError("an expression, not a number")
-    if not last and text not in ("-", ":") and OPERATORS.fullmatch(text) and (quantity.glued or text != "("):
+    if not last and text not in ("-", ":") and OPERATORS.fullmatch(text) and (quantity.is_attached or text != "("):
         raise NotANumberError("an expression, not a number")
     word = re.match(r"[A-Za-z]+", text)
     if word is None or leading_unit(text):
         return
     single_letter = len(word[0]) == 1 and word.end() == len(text.rstrip(" .,;:)"))
-    if single_letter or (quantity.glued and len(word[0]) <= 3):
+    if single_letter or (quantity.is_attached and len(word[0]) <= 3):
         raise NotANumberError("an expression, not a number")
 
 
@@ -217,9 +217,9 @@ def _same_quantity(first: Quantity, second: Quantity) -> bool:
     restates = first.unit.endswith("(") or "≈" in first.unit
     tolerance = ROUNDING_TOLERANCE if restates else Fraction(0)
     value = second.value
-    mine, theirs = readings(first.unit.strip(" (≈,;:.")), readings(second.unit.strip(" ()≈,;:."))
-    if mine and theirs and mine[0].agrees(theirs[0]):
-        value = theirs[0].convert(value, mine[0])
+    first_units, second_units = readings(first.unit.strip(" (≈,;:.")), readings(second.unit.strip(" ()≈,;:."))
+    if first_units and second_units and first_units[0].agrees(second_units[0]):
+        value = second_units[0].convert(value, first_units[0])
     return abs(value - first.value) <= tolerance * abs(first.value)
 
 
@@ -237,12 +237,12 @@ def _compare(quantity: Quantity, spec: NumberSpec) -> Judgement:
 def _in_expected_unit(quantity: Quantity, spec: NumberSpec) -> list[Fraction]:
     """What the answer's number may be in the expected unit; empty when it measures something else."""
     text = leading_unit(quantity.unit.strip(" .,;:()≈"))
-    wanted, given = readings(spec.unit), readings(text)
-    named = [unit for unit in wanted if unit.size != unit.scale or any(unit.dimensions)]
-    if given and named and not _same_letters(text, spec.unit):
-        return [unit.convert(quantity.value, other) for unit in given for other in named if unit.agrees(other)]
+    expected_units, answer_units = readings(spec.unit), readings(text)
+    named = [unit for unit in expected_units if unit.size != unit.scale or any(unit.dimensions)]
+    if answer_units and named and not _same_letters(text, spec.unit):
+        return [unit.convert(quantity.value, other) for unit in answer_units for other in named if unit.agrees(other)]
     values = [quantity.value]
-    scale = _scale(spec.unit, wanted)
+    scale = _scale(spec.unit, expected_units)
     if scale != 1:
         values.append(quantity.value / scale)
     if text == "%" and not spec.unit:
@@ -255,17 +255,17 @@ def _same_letters(first: str, second: str) -> bool:
     return first.replace("°", "").strip() == second.replace("°", "").strip()
 
 
-def _scale(text: str, wanted: tuple[Unit, ...]) -> Fraction:
+def _scale(text: str, expected_units: tuple[Unit, ...]) -> Fraction:
     """The power of ten in a unit's text, known or not: of `10^16 photons`, 10^16."""
-    if wanted:
-        return wanted[0].scale
+    if expected_units:
+        return expected_units[0].scale
     power = POWER_OF_TEN.match(text)
     return Fraction(10) ** int(power[1]) if power else Fraction(1)
 
 
-def _closed(answer: str, spec: NumberSpec, reason: str) -> Judgement:
+def _decide_closed_form(answer: str, spec: NumberSpec, reason: str) -> Judgement:
     r"""A closed form such as `\frac{2\pi}{15}`, which only a tolerance can compare."""
     value = closed_form(answer) if spec.relative or spec.absolute else None
     if value is None:
         return Judgement(Verdict.UNREAD, reason)
-    return _compare(Quantity(*value, glued=False, start=0, end=0), spec)
+    return _compare(Quantity(*value, is_attached=False, start=0, end=0), spec)

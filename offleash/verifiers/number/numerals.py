@@ -97,7 +97,7 @@ class Quantity:
 
     value: Fraction
     unit: str
-    glued: bool  # that text began without a space: `3x`
+    is_attached: bool  # that text began without a space: `3x`
     start: int
     end: int
 
@@ -142,21 +142,21 @@ def quantities(text: str) -> list[Quantity]:
 def canonical(value: Fraction) -> str:
     """One text for one number: an integer or decimal where it is short, `p/q` otherwise."""
     if value.denominator == 1:
-        return _short(value.numerator)
-    rest, places = value.denominator, 0
+        return _number_text(value.numerator)
+    rest, decimals = value.denominator, 0
     while rest % 10 == 0:
-        rest, places = rest // 10, places + 1
+        rest, decimals = rest // 10, decimals + 1
     for prime in (2, 5):
         while rest % prime == 0:
-            rest, places = rest // prime, places + 1
-    if rest != 1 or places > 40:
-        return f"{_short(value.numerator)}/{_short(value.denominator)}"
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    decimal = f"{digits[:-places]}.{digits[-places:]}".rstrip("0")
+            rest, decimals = rest // prime, decimals + 1
+    if rest != 1 or decimals > 40:
+        return f"{_number_text(value.numerator)}/{_number_text(value.denominator)}"
+    digits = str(abs(value.numerator) * 10**decimals // value.denominator).rjust(decimals + 1, "0")
+    decimal = f"{digits[:-decimals]}.{digits[-decimals:]}".rstrip("0")
     return f"-{decimal}" if value < 0 else decimal
 
 
-def _short(number: int) -> str:
+def _number_text(number: int) -> str:
     """An integer as text; in hexadecimal where it nears the number of digits that Python refuses to write."""
     return str(number) if number.bit_length() < 2 * MAX_POWER_BITS else hex(number)
 

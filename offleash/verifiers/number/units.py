@@ -136,7 +136,7 @@ class Unit:
 @lru_cache(4096)
 def readings(text: str) -> tuple[Unit, ...]:
     """What a unit's text, cleaned by `numerals.plain`, can mean: nothing, one thing, or two (`J/mol K`)."""
-    single_divisor, divide_rest = _read(text, divide_rest=False), _read(text, divide_rest=True)
+    single_divisor, divide_rest = _read_unit(text, divide_rest=False), _read_unit(text, divide_rest=True)
     if single_divisor is None:
         return ()
     return (single_divisor,) if divide_rest is None or divide_rest == single_divisor else (single_divisor, divide_rest)
@@ -154,7 +154,7 @@ def leading_unit(text: str) -> str:
     return ""
 
 
-def _read(text: str, *, divide_rest: bool) -> Unit | None:
+def _read_unit(text: str, *, divide_rest: bool) -> Unit | None:
     """A unit's text with a slash that holds for the next factor, or (`divide_rest`) for all that follow."""
     size, scale, dimensions = Fraction(1), Fraction(1), [0] * len(BASE_UNITS)
     in_denominator, inside, named = False, False, 0
@@ -193,13 +193,13 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     """Units with their exponents, powers of ten, and marks; anything else is `unknown`."""
     text = text.strip(" .,;:")
     text = TEMPERATURE.sub(lambda match: "°" + match[1][0].upper(), text)
-    at, micro = 0, ""
-    while at < len(text):
-        match = TOKEN.match(text, at)
-        if match is None or at > 200:
-            yield "unknown", text[at : at + 20], 0
+    position, micro = 0, ""
+    while position < len(text):
+        match = TOKEN.match(text, position)
+        if match is None or position > 200:
+            yield "unknown", text[position : position + 20], 0
             return
-        at = match.end()
+        position = match.end()
         word, exponent_text, power_of_ten, mark, _ = match.groups()
         if power_of_ten:
             yield "scale", "", int(power_of_ten)

@@ -32,7 +32,7 @@ GOLD_NAMES = ("gold", "solution", "answer", "ground_truth")  # what data sets an
 # From a reference to a verifier.
 
 # by reference and working directory, with the state of the files: notebooks change both
-_described: dict[tuple[str, str], tuple[Verifier, dict[str, tuple[int, int]]]] = {}
+_descriptions: dict[tuple[str, str], tuple[Verifier, dict[str, tuple[int, int]]]] = {}
 
 
 def own_verifier(reference: str, name: str = "") -> Verifier:
@@ -47,15 +47,15 @@ def own_verifier(reference: str, name: str = "") -> Verifier:
             f"A verifier of your own is FILE.py:NAME or MODULE:NAME, where NAME is a function; found {reference!r}."
         )
     place = (reference, str(Path.cwd()))
-    known = _described.get(place)
+    known = _descriptions.get(place)
     if known is not None and known[1] == _states(known[1]):
         return replace(known[0], name=name or known[0].name)
-    verifier, files = _loaded(reference)
-    _described[place] = (verifier, _states(files))
+    verifier, files = _load_verifier(reference)
+    _descriptions[place] = (verifier, _states(files))
     return replace(verifier, name=name or verifier.name)
 
 
-def _loaded(reference: str) -> tuple[Verifier, list[str]]:
+def _load_verifier(reference: str) -> tuple[Verifier, list[str]]:
     """Load the function in a worker; the verifier and the files that it was made from."""
     from offleash.verifiers.sandbox.pool import Pool
 
@@ -78,18 +78,18 @@ def _loaded(reference: str) -> tuple[Verifier, list[str]]:
             f"The verifier {reference} could not be loaded: {judgement.reason or 'it gave no reason'}. "
             "Correct it, or see docs/verifying.md for what a verifier may look like."
         )
-    described = json.loads(judgement.solution)
-    own = OwnFunction(
+    description = json.loads(judgement.solution)
+    own_function = OwnFunction(
         reference,
-        described["interface"],
-        tuple(described["required"]),
-        tuple(described["optional"]),
-        described["any_keyword"],
+        description["interface"],
+        tuple(description["required"]),
+        tuple(description["optional"]),
+        description["any_keyword"],
         folder=verifier.own.folder,
     )
     # every worker loads the function with its first sample, which has to have the time for it
     seconds = SECONDS + round(3 * judgement.seconds)
-    return replace(verifier, revision=described["revision"], seconds=seconds, own=own), described["files"]
+    return replace(verifier, revision=description["revision"], seconds=seconds, own=own_function), description["files"]
 
 
 def _package_folder(reference: str) -> str:
@@ -101,8 +101,8 @@ def _package_folder(reference: str) -> str:
         return ""
     if spec is None:
         return ""
-    places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
-    return str(Path(places[0]).parent) if Path(places[0]).is_absolute() else ""
+    locations = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
+    return str(Path(locations[0]).parent) if Path(locations[0]).is_absolute() else ""
 
 
 def _states(files: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -197,16 +197,16 @@ class OwnProblem:
 def arguments(own: OwnFunction, problem: OwnProblem) -> dict[str, object]:
     """The arguments that a problem gives a function, by parameter; a parameter that nothing gives is an error."""
     values = problem.values(own.interface)
-    given = {VERL: ("solution_str",), TRL: GIVEN_BY_TRL, OFFLEASH: ("text", "extracted")}[own.interface]
+    provided_names = {VERL: ("solution_str",), TRL: GIVEN_BY_TRL, OFFLEASH: ("text", "extracted")}[own.interface]
     for name in own.required:
-        if name not in values and name not in given:
-            raise _missing(own, name, problem, [*values, *given])
+        if name not in values and name not in provided_names:
+            raise _missing(own, name, problem, [*values, *provided_names])
     if own.accepts_any_keyword and own.interface != VERL:  # verl's **kwargs are of its configuration, not of the data
-        return {name: value for name, value in values.items() if name not in given or name == "prompts"}
+        return {name: value for name, value in values.items() if name not in provided_names or name == "prompts"}
     # a parameter with a default keeps it, unless its trainer would give it: TRL gives every column, verl extra_info
     optional = own.optional if own.interface == TRL else [name for name in own.optional if name in PROVIDED_NAMES]
-    wanted = [*own.required, *optional]
-    return {name: values[name] for name in wanted if name in values}
+    needed_names = [*own.required, *optional]
+    return {name: values[name] for name in needed_names if name in values}
 
 
 PROVIDED_NAMES = (*GOLD_NAMES, "problem", "question", "prompt", "data_source", "extra_info")
@@ -216,7 +216,7 @@ def _missing(own: OwnFunction, name: str, problem: OwnProblem, known: list[str])
     close_matches = get_close_matches(name, known, n=1)
     columns = ", ".join(sorted(problem.columns)) or "none"
     return OffleashError(
-        f"{own.reference} takes {name!r}, which problem {problem.id!r} has no column for."
+        f"{own.reference} takes {name!r}, but problem {problem.id!r} has no such column."
         + (f" Did you mean {close_matches[0]!r}?" if close_matches else "")
         + f" Columns beyond question and gold: {columns}; add it to the problems, or give the parameter a default."
     )

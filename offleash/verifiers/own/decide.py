@@ -43,7 +43,7 @@ def decide(case: Case) -> Judgement:
     if folder and folder not in sys.path:
         sys.path.append(folder)
     if "arguments" not in details:
-        return _described(reference)
+        return _describe_function(reference)
     text, extracted = json.loads(case.answer)
     function = _function(reference)
     arguments, interface = dict(details["arguments"]), str(details["interface"])  # type: ignore[call-overload]
@@ -51,7 +51,7 @@ def decide(case: Case) -> Judgement:
     token_ids = _token_ids(str(details["tokenizer"]), text) if details["tokenizer"] else None
 
     def call(as_messages: bool) -> Value:
-        return _called(function, interface, arguments, text, extracted, as_messages, token_ids)
+        return _call_once(function, interface, arguments, text, extracted, as_messages, token_ids)
 
     try:
         returned = call(messages)
@@ -83,18 +83,18 @@ def signature(function: object, reference: str) -> tuple[str, list[str], list[st
         parameter for parameter in parameters if parameter.kind not in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
     ]
     names = [parameter.name for parameter in named]
-    interface = next((name for name, marks in INTERFACES.items() if set(marks) & set(names)), None)
+    interface = next((name for name, parameter_names in INTERFACES.items() if set(parameter_names) & set(names)), None)
     if interface is None:
         raise PluginError(
             f"{reference} takes {', '.join(names) or 'nothing'}, but none of the parameters that receive a sample: "
-            f"{', '.join(mark for marks in INTERFACES.values() for mark in marks)}"
+            f"{', '.join(mark for parameter_names in INTERFACES.values() for mark in parameter_names)}"
         )
     required = [parameter.name for parameter in named if parameter.default is Parameter.empty]
     accepts_any_keyword = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
     return interface, required, [name for name in names if name not in required], accepts_any_keyword
 
 
-def _described(reference: str) -> Judgement:
+def _describe_function(reference: str) -> Judgement:
     """The function's parameters, and the files and the hash of its source, as JSON; failed where it does not load."""
     try:
         function = load_reference(reference)
@@ -105,22 +105,27 @@ def _described(reference: str) -> Judgement:
         raise
     except BaseException as error:  # whatever the user's module does while it is imported, SystemExit too
         return Judgement(Verdict.FAILED, error_line(error))
-    described = {"interface": interface, "required": required, "optional": optional, "any_keyword": accepts_any_keyword}
-    return Judgement(Verdict.CORRECT, solution=json.dumps({**described, "files": files, "revision": revision}))
+    description = {
+        "interface": interface,
+        "required": required,
+        "optional": optional,
+        "any_keyword": accepts_any_keyword,
+    }
+    return Judgement(Verdict.CORRECT, solution=json.dumps({**description, "files": files, "revision": revision}))
 
 
 @cache
 def _function(reference: str) -> Callable[..., Value]:
     function = load_reference(reference)
     assert callable(function), "it was described as callable"
-    out: Callable[..., Value] = function
-    return out
+    function_object: Callable[..., Value] = function
+    return function_object
 
 
 # Calling: with the arguments and in the form in which the trainer would call it.
 
 
-def _called(
+def _call_once(
     function: Callable[..., Value],
     interface: str,
     arguments: Mapping[str, Value],
@@ -132,17 +137,17 @@ def _called(
     """What the function returns for one sample; a coroutine is awaited."""
     if interface == TRL:
         # TRL calls with lists, one entry per completion: here always one
-        given: dict[str, Value] = {name: [value] for name, value in arguments.items()}
+        call_arguments: dict[str, Value] = {name: [value] for name, value in arguments.items()}
         prompt = arguments.get("prompts")
-        given["prompts"] = [[{"role": "user", "content": prompt}] if messages else prompt]
-        given["completions"] = [[{"role": "assistant", "content": text}] if messages else text]
-        given |= {"trainer_state": _trainer_state(), "log_extra": _log, "log_metric": _log}
+        call_arguments["prompts"] = [[{"role": "user", "content": prompt}] if messages else prompt]
+        call_arguments["completions"] = [[{"role": "assistant", "content": text}] if messages else text]
+        call_arguments |= {"trainer_state": _trainer_state(), "log_extra": _log, "log_metric": _log}
         if token_ids is not None:
-            given["completion_ids"] = [token_ids]
+            call_arguments["completion_ids"] = [token_ids]
     else:
-        given = dict(arguments)
-        given |= {"solution_str": text} if interface == VERL else {"text": text, "extracted": extracted}
-    returned = _apply(function, given)
+        call_arguments = dict(arguments)
+        call_arguments |= {"solution_str": text} if interface == VERL else {"text": text, "extracted": extracted}
+    returned = _apply(function, call_arguments)
     if inspect.isawaitable(returned):
         import asyncio  # here: the process that only asks for judgements does not need it
 
@@ -150,18 +155,18 @@ def _called(
     return returned
 
 
-def _apply(function: Callable[..., Value], given: Mapping[str, Value]) -> Value:
+def _apply(function: Callable[..., Value], call_arguments: Mapping[str, Value]) -> Value:
     """Call with those arguments that the function has parameters for."""
     positional, keywords, accepts_any_keyword = [], {}, False
     for parameter in inspect.signature(function).parameters.values():
         accepts_any_keyword = accepts_any_keyword or parameter.kind is Parameter.VAR_KEYWORD
-        if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL) or parameter.name not in given:
+        if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL) or parameter.name not in call_arguments:
             continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
-            positional.append(given[parameter.name])
+            positional.append(call_arguments[parameter.name])
         else:
-            keywords[parameter.name] = given[parameter.name]
-    return function(*positional, **(dict(given) | keywords if accepts_any_keyword else keywords))
+            keywords[parameter.name] = call_arguments[parameter.name]
+    return function(*positional, **(dict(call_arguments) | keywords if accepts_any_keyword else keywords))
 
 
 async def _awaited(awaitable: Awaitable[Value]) -> Value:
@@ -178,10 +183,12 @@ def _trainer_state() -> object:
         state: object = module.TrainerState()
         return state
     numbers = dict.fromkeys(("global_step", "max_steps", "num_train_epochs", "num_input_tokens_seen", "total_flos"), 0)
-    unset = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint", "trial_name", "trial_params"))
+    unset_fields = dict.fromkeys(
+        ("best_metric", "best_global_step", "best_model_checkpoint", "trial_name", "trial_params")
+    )
     steps = {"logging_steps": 500, "eval_steps": 500, "save_steps": 500, "train_batch_size": None}
     flags = {"is_local_process_zero": True, "is_world_process_zero": True, "is_hyper_param_search": False}
-    return SimpleNamespace(epoch=0.0, log_history=[], **numbers, **unset, **steps, **flags)
+    return SimpleNamespace(epoch=0.0, log_history=[], **numbers, **unset_fields, **steps, **flags)
 
 
 @cache
@@ -223,15 +230,17 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
     """
     value = returned
     if interface == TRL:
-        value = _plain(value)
+        value = _plain_value(value)
         if not isinstance(value, list | tuple) or len(value) != 1:
-            raise PluginError(f"returned {_shown(returned)} for one completion; return a list with one reward for each")
+            raise PluginError(
+                f"returned {_short_repr(returned)} for one completion; return a list with one reward for each"
+            )
         value = value[0]
-    value = _plain(value)
+    value = _plain_value(value)
     if isinstance(value, Mapping):
         if "score" not in value:
             raise PluginError(f"returned a dict without 'score', with {', '.join(map(str, value))[:100] or 'nothing'}")
-        value = _plain(value["score"])
+        value = _plain_value(value["score"])
     if value is None:
         if interface == OFFLEASH:
             return Judgement(Verdict.UNREAD)
@@ -239,19 +248,19 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
     if isinstance(value, bool):
         return Judgement(Verdict.CORRECT if value else Verdict.WRONG)
     if not isinstance(value, int | float):
-        raise PluginError(f"returned {_shown(value)}; return a bool, a number, a dict with 'score', or None")
+        raise PluginError(f"returned {_short_repr(value)}; return a bool, a number, a dict with 'score', or None")
     if not math.isfinite(value):
         raise PluginError(f"returned {value}, which is not a score")
     return Judgement(Verdict.CORRECT if value >= threshold else Verdict.WRONG, score=float(value))
 
 
-def _plain(value: Value) -> Value:
+def _plain_value(value: Value) -> Value:
     """A NumPy array or scalar, or a tensor, as lists and numbers."""
     tolist = getattr(value, "tolist", None)
     return tolist() if callable(tolist) and not isinstance(value, type) else value
 
 
-def _shown(value: Value) -> str:
+def _short_repr(value: Value) -> str:
     try:
         text = repr(value)
     except Exception:  # the __repr__ of a user's object may raise

@@ -87,7 +87,7 @@ def _run_tests(job: Job) -> dict[str, object]:
         return {"failed": str(error)}
     except BaseException as error:
         if isinstance(error, ImportError) and not hasattr(error, RAISED_BY_PROGRAM):
-            return {"failed": f"the tests import what is not installed here: {describe(error)}"}
+            return {"failed": f"the tests import modules that are not installed here: {describe(error)}"}
         return program.outcome() or {"wrong": _describe_failure(error)}
     if not program.called:
         return {"failed": "the problem's tests never call the program"}

@@ -87,8 +87,8 @@ def readable(case: Case) -> str:
 def _tests(details: Mapping[str, object]) -> list[object]:
     tests = details.get("tests")
     private = details.get("private")
-    more = _decode_private_tests(private) if isinstance(private, str) and private.strip() else []
-    return [*(tests if isinstance(tests, list | tuple) else []), *more]
+    private_tests = _decode_private_tests(private) if isinstance(private, str) and private.strip() else []
+    return [*(tests if isinstance(tests, list | tuple) else []), *private_tests]
 
 
 @lru_cache(maxsize=4)
@@ -273,8 +273,10 @@ def _preview(value: object) -> str:
 
 def same_output(printed: str, expected: str) -> bool:
     """Whether a program printed what was expected."""
-    ours, theirs = _lines(printed), _lines(expected)
-    return len(ours) == len(theirs) and all(_same_line(a, b) for a, b in zip(ours, theirs, strict=True))
+    printed_lines, expected_lines = _lines(printed), _lines(expected)
+    return len(printed_lines) == len(expected_lines) and all(
+        _same_line(a, b) for a, b in zip(printed_lines, expected_lines, strict=True)
+    )
 
 
 def same_value(returned: object, expected: object) -> bool:
@@ -289,10 +291,10 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().split("\n")]
 
 
-def _same_line(ours: str, theirs: str) -> bool:
-    if ours == theirs:
+def _same_line(printed: str, expected: str) -> bool:
+    if printed == expected:
         return True
-    a, b = ours.split(), theirs.split()
+    a, b = printed.split(), expected.split()
     if len(a) != len(b):
         return False
     try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from offleash.verifiers.arithmetic import NotArithmeticError
 from offleash.verifiers.countdown import Rules, solution_tree
-from offleash.verifiers.repairs import repaired
+from offleash.verifiers.repairs import repair_answer
 
 Entry = Mapping[str, Any]
 Guard = Callable[[str, Entry], str]
@@ -150,7 +150,7 @@ def _literal(strings: bool) -> Guard:
 
 def _arithmetic(answer: str, entry: Entry) -> str:
     """countdown allows an error of 0.01 and any function; puzzle24 drops decimals and takes any four numbers."""
-    if re.search(r"[=\n,;]", answer.strip()) or repaired(answer) != answer.strip():
+    if re.search(r"[=\n,;]", answer.strip()) or repair_answer(answer) != answer.strip():
         return "not one plain expression"
     try:
         solution_tree(answer, sums_rules(entry))
@@ -236,7 +236,7 @@ def not_a_literal(text: str, strings: bool) -> str:
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())):
                 pass
             case _:
-                return f"a list holds {_named(node)}, not only literals"
+                return f"a list holds {_node_name(node)}, not only literals"
     return ""
 
 
@@ -320,7 +320,7 @@ def _operands(node: ast.expr, known: Collection[str], functions: Collection[str]
             if len(arguments) > 2 or any(isinstance(argument, ast.Starred) for argument in arguments):
                 raise _RefusedError(f"{name} has {len(arguments)} arguments")
             return arguments
-    raise _RefusedError(f"{_named(node)} is not part of a formula")
+    raise _RefusedError(f"{_node_name(node)} is not part of a formula")
 
 
 def _bits(node: ast.expr, bits: dict[int, int]) -> int:
@@ -344,7 +344,7 @@ def _numeric(node: ast.expr) -> bool:
     return not any(isinstance(inner, ast.Name) for inner in ast.walk(node))
 
 
-def _named(node: ast.expr) -> str:
+def _node_name(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name):
             return f"the name {name!r:.40}"

@@ -36,7 +36,7 @@ from offleash.verifiers.reasoning_gym.guards import (
     rejection_reason,
     sums_rules,
 )
-from offleash.verifiers.repairs import repaired
+from offleash.verifiers.repairs import repair_answer
 from offleash.verifiers.verifier import Case, Judgement
 
 CORRECT = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED_SCORE_TASKS
@@ -57,7 +57,7 @@ def decide(case: Case) -> Judgement:
     scorer = scorer_of(task, settings)
     best: Judgement | None = None
     for text in _readings(task, case.answer):
-        judged = _judged(task, scorer, entry, text)
+        judged = _score_answer(task, scorer, entry, text)
         if best is None or (VERDICT_RANK[judged.verdict], judged.score or 0.0) > (
             VERDICT_RANK[best.verdict],
             best.score or 0.0,
@@ -71,7 +71,7 @@ def decide(case: Case) -> Judgement:
 
 def _readings(task: str, answer: str) -> list[str]:
     """The texts to score, in order: as written, repaired, and with the signs this task is written in."""
-    plain = repaired(answer)
+    plain = repair_answer(answer)
     readings = [answer, plain]
     if task in SUM_TASKS:
         readings.append(plain.translate(SIGNS))
@@ -80,10 +80,10 @@ def _readings(task: str, answer: str) -> list[str]:
     return list(dict.fromkeys(readings))
 
 
-def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
+def _score_answer(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
     """The judgement of one reading of the answer: guard, score, guard."""
-    if why := rejection_reason(task, text, entry):
-        return Judgement(Verdict.WRONG, why, score=0.0)
+    if reason := rejection_reason(task, text, entry):
+        return Judgement(Verdict.WRONG, reason, score=0.0)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -94,8 +94,8 @@ def _judged(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
         return Judgement(Verdict.WRONG, f"the task's scorer could not read it: {error!r:.200}", score=0.0)
     if not isfinite(score) or score < CORRECT:
         return Judgement(Verdict.WRONG, f"the task's scorer gives it {score:.3g}", score if isfinite(score) else 0.0)
-    if why := lost_credit_reason(task, text, entry, score):
-        return Judgement(Verdict.WRONG, why, score=0.0)
+    if reason := lost_credit_reason(task, text, entry, score):
+        return Judgement(Verdict.WRONG, reason, score=0.0)
     solution = canonical(solution_tree(text, sums_rules(entry))) if task in SUM_TASKS else None
     return Judgement(Verdict.CORRECT, score=min(score, 1.0), solution=solution)
 
@@ -172,10 +172,10 @@ def _listed_number(answer: str, entry: Entry) -> str:
     if not NUMBER.fullmatch(answer.strip()):
         return "not a number"
     value, metadata = Decimal(answer.strip().replace(",", "")), entry["metadata"]
-    nearest = min(
+    nearest_number = min(
         (Decimal(repr(float(other))) for other in metadata["candidates"]), key=lambda other: abs(other - value)
     )
-    return "" if nearest == Decimal(repr(float(metadata["solution"]))) else "a different candidate"
+    return "" if nearest_number == Decimal(repr(float(metadata["solution"]))) else "a different candidate"
 
 
 def _single_number(answer: str, entry: Entry) -> str:

@@ -372,10 +372,12 @@ def describe_isolation(trust_code: bool = False) -> str:
     """What is in force here, in words."""
     backend = choose_backend(trust_code)
     if backend == "trusted":
-        return "limits of time, memory, file size and open files only: the code sees the network and the user's files"
+        return (
+            "limits on time, memory, file size and open files only: the code can reach the network and the user's files"
+        )
     means = "bubblewrap" if backend == "bwrap" else "Linux namespaces"
     return (
-        f"isolated by {means}: no network, no user's files, no environment, no other processes; limits of time, "
+        f"isolated by {means}: no network, no user files, no environment, no other processes; limits on time, "
         "memory, processes, disk, open files and output"
     )
 

@@ -28,7 +28,7 @@ def test_a_machine_without_isolation_learns_what_is_missing(monkeypatch: pytest.
     for words in (*why.values(), "the network", "files", "environment", "--trust-code", "time and memory only"):
         assert words in str(caught.value)
     assert choose_backend(trust_code=True) == "trusted"
-    assert "sees the network" in describe_isolation(trust_code=True)
+    assert "can reach the network" in describe_isolation(trust_code=True)
 
 
 def test_trusted_code_runs_under_limits_and_leaves_no_process() -> None:

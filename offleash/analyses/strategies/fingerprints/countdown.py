@@ -1,7 +1,7 @@
 """The fingerprint `countdown`: the one expression that an answer amounts to, its steps substituted into each other."""
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
-from offleash.verifiers.arithmetic import NotArithmeticError, canonical, parsed
+from offleash.verifiers.arithmetic import NotArithmeticError, canonical, parse_expression
 from offleash.verifiers.countdown import decide, decide_steps, readable
 from offleash.verifiers.extraction.extract import extract
 from offleash.verifiers.registry import VERIFIERS
@@ -20,7 +20,7 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     case = Case(answer, details=problem.details)
     if readable(case):  # the problem's numbers and target are not known: an expression on one line is still a strategy
         try:
-            return short(canonical(parsed(answer.partition("=")[0])))
+            return short(canonical(parse_expression(answer.partition("=")[0])))
         except NotArithmeticError:
             return None
     judged = decide_steps(case) or decide(case)

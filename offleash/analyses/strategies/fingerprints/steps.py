@@ -19,7 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from offleash.analyses.strategies.fingerprints.fingerprint import SolvedProblem, short
-from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parsed
+from offleash.verifiers.arithmetic import NotArithmeticError, Tree, canonical, evaluate, leaves, parse_expression
 from offleash.verifiers.extraction.extract import THINK_END
 
 # Equations of worked texts, in natural language or LaTeX: cleaned, cut into tokens, and read from their equal signs.
@@ -225,7 +225,7 @@ def _tree(tokens: list[Token]) -> Tree | None:
         parts.append(token.text)
         index += 1
     try:
-        return parsed(" ".join(parts))
+        return parse_expression(" ".join(parts))
     except NotArithmeticError:
         return None
 
