@@ -72,7 +72,11 @@ class Duplicates:
         self._started = 0
         self._copies = 0
         self._requests = self._uniform = 0  # of two samples or more without log-probabilities; with one text only
-        self._repeating, self._within, self._across = CopyingEvidence(), CopyingEvidence(), CopyingEvidence()
+        self._repeat_evidence, self._within_evidence, self._across_evidence = (
+            CopyingEvidence(),
+            CopyingEvidence(),
+            CopyingEvidence(),
+        )
 
     @property
     def remembered_bytes(self) -> int:
@@ -121,29 +125,30 @@ class Duplicates:
         """Whether choices repeat the one before; over requests they would not be in order, but as they arrive."""
         if len(label_N) < 2 or np.isnan(logprob_N).all():
             return
-        self._repeating = self._repeating.after(log_repeating(label_N, logprob_N))
-        if self._repeating.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
+        self._repeat_evidence = self._repeat_evidence.after(log_repeating(label_N, logprob_N))
+        if self._repeat_evidence.log >= -LIMIT and bool((label_N[1:] == label_N[:-1]).any()):
             finding = f"{_most_frequent_count(label_N)} of the {len(label_N)} samples of one request have the same text"
-            raise self._dependence_error(request, finding, self._repeating.log, f" {_LOGPROBS_WRONG}")
+            raise self._dependence_error(request, finding, self._repeat_evidence.log, f" {_LOGPROBS_WRONG}")
 
     def _compare(self, request: Request, first: Labels, second: Labels) -> None:
         if len(np.unique(np.concatenate([first, second]))) == len(first) + len(second):
             return  # all texts differ: neither test can gain evidence
-        self._within = self._within.after(within_requests(first, second))
-        self._across = self._across.after(across_requests(first, second))
-        if self._within.log >= -LIMIT:
+        self._within_evidence = self._within_evidence.after(within_requests(first, second))
+        self._across_evidence = self._across_evidence.after(across_requests(first, second))
+        if self._within_evidence.log >= -LIMIT:
             most, size = max((_most_frequent_count(labels), len(labels)) for labels in (first, second))
             finding = (
                 f"{most} of the {size} samples of one request have the same text, and those of another request do not"
             )
-            raise self._dependence_error(request, finding, self._within.log)
-        if self._across.log >= -LIMIT:
+            raise self._dependence_error(request, finding, self._within_evidence.log)
+        if self._across_evidence.log >= -LIMIT:
             both = min(len(first), len(second))
             equal_count = int((first[:both] == second[:both]).sum())
             finding = (
-                f"{equal_count} of {both} samples of one request have the same text as that choice of another request"
+                f"{equal_count} of {both} samples of one request have the same text as the choice "
+                "with the same number in another request"
             )
-            raise self._dependence_error(request, finding, self._across.log)
+            raise self._dependence_error(request, finding, self._across_evidence.log)
 
     def _repeated_error(self, request: Request, problem: "_Problem") -> OffleashError:
         count, log_p, log_chance = problem.worst

@@ -49,7 +49,7 @@ NUMBER_OR_SAMPLES = ("samples", "rollouts", "attempts", "trials")  # a number of
 
 def sample_columns(head: Head, options: Options) -> dict[str, str]:
     """Role -> column or dotted path, for a table of samples, by names and by the values of the first row."""
-    chosen = _with_objects(_choose_columns(SAMPLE_COLUMNS, head, options, SAMPLE_ROLES), head, options)
+    chosen = _replace_object_columns(_choose_columns(SAMPLE_COLUMNS, head, options, SAMPLE_ROLES), head, options)
     first = {role: value_at(head.first, column) for role, column in chosen.items()}
     if "question" in chosen and not {"problem"} & {*chosen, *options.columns} and _is_id(first["question"]):
         chosen["problem"] = chosen.pop("question")
@@ -174,7 +174,7 @@ def _take_last_id(chosen: dict[str, str], head: Head, options: Options) -> None:
 # Columns of objects: what is read is a field inside.
 
 
-def _with_objects(chosen: dict[str, str], head: Head, options: Options) -> dict[str, str]:
+def _replace_object_columns(chosen: dict[str, str], head: Head, options: Options) -> dict[str, str]:
     """The roles with columns of objects replaced by the fields inside, by the usual names of a sample's fields.
 
     A column that the user named and that holds no such field is refused; one that was guessed is left out.

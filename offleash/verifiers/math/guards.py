@@ -61,9 +61,9 @@ def reject_reason(gold: str, answer: str, expected: tuple[object, ...], parsed: 
     """Why an answer that math-verify takes for equal is not accepted; empty where nothing speaks against it."""
     if letters(gold) == letters(answer):
         return ""  # the same text: whatever the parser drops, it drops from both
-    from_gold, from_answer = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
-    if from_gold != from_answer:
-        differing = (from_answer - from_gold) + (from_gold - from_answer)
+    dropped_from_gold, dropped_from_answer = Counter(ignored_meaning(gold)), Counter(ignored_meaning(answer))
+    if dropped_from_gold != dropped_from_answer:
+        differing = (dropped_from_answer - dropped_from_gold) + (dropped_from_gold - dropped_from_answer)
         return f"the parser drops {next(iter(differing))!r} from one of the two"
     if _number_bases(gold) and _number_bases(answer) and _number_bases(gold) != _number_bases(answer):
         return "they are written in different bases"

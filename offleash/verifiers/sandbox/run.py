@@ -361,10 +361,11 @@ def choose_backend(trust_code: bool) -> str:
     if trust_code:
         return "trusted"
     raise OffleashError(
-        "Model-written code runs only in isolation, and this machine offers none: it would see the network, the "
-        f"user's files, the environment and other processes. bwrap: {unavailable_reason('bwrap')}. User namespaces: "
+        "Model-written code runs only in isolation, and this machine offers none. Without it, the code could reach the "
+        "network, the user's files, the environment and other processes. "
+        f"bwrap: {unavailable_reason('bwrap')}. User namespaces: "
         f"{unavailable_reason('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run "
-        "it unprotected, under limits of time and memory only."
+        "it unprotected, with limits on time and memory only."
     )
 
 
