@@ -222,7 +222,7 @@ def test_requests_are_compared_in_index_order_whatever_the_order_of_arrival() ->
         watch = Duplicates(SamplingParams(), "endpoint:here")
         for i in order:
             watch.add(request(0, 8 * i, 8), samples(drawn[i], 8 * i))
-        return watch._within.log, watch._across.log
+        return watch._within_evidence.log, watch._across_evidence.log
 
     swapped = [i ^ 1 for i in range(16)]
     assert evidence(swapped) == evidence(range(16))
