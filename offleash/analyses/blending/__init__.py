@@ -1,0 +1,1 @@
+"""Models between two checkpoints: their weights interpolated, tensor by tensor."""
