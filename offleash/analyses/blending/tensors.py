@@ -140,9 +140,9 @@ def write_tensors(file: Path, tensors: Sequence[OutputTensor], on_bytes: Callabl
     text += b" " * (-len(text) % 8)
     digest = blake2b(digest_size=32)
     with file.open("xb") as stream:
-        for part in (len(text).to_bytes(8, "little"), text):
-            stream.write(part)
-            digest.update(part)
+        head = len(text).to_bytes(8, "little") + text
+        stream.write(head)
+        digest.update(head)
         for tensor in ordered:
             written = 0
             for part in tensor.slices():
