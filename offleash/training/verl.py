@@ -9,6 +9,8 @@ verl calls it once per sample, from threads and from several processes; each pro
 
 import threading
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TypedDict
 
 from offleash.data.verdict import Verdict
@@ -16,7 +18,9 @@ from offleash.errors import OffleashError
 from offleash.options import Judging
 from offleash.problems.problem import Problem
 from offleash.problems.read import gold_of
-from offleash.training.rewards import RewardJudge, RewardValues
+from offleash.training.rewards import RewardJudge, RewardValues, log
+
+TESTED = "0.9."  # of verl: how it calls compute_score
 
 
 class Score(TypedDict):
@@ -67,6 +71,7 @@ def compute_score(
     >>> compute_score("math500", "It is \\\\boxed{0.5}.", "1/2")["score"]
     1.0
     """
+    _check_version()
     extra = dict(extra_info or {})
     question, details = extra.get("question"), extra.get("details")
     try:
@@ -92,6 +97,20 @@ def compute_score(
         unread=float(judged.verdict is Verdict.UNREAD),
         failed=float(judged.verdict is Verdict.FAILED),
     )
+
+
+@cache
+def _check_version() -> None:
+    """Say once where verl is of another version than the one this was tested with."""
+    try:
+        installed = version("verl")
+    except PackageNotFoundError:  # a test, or a process of verl that is not installed as a package
+        return
+    if not installed.startswith(TESTED):
+        log.warning(
+            "verl %s is installed, and compute_score was tested with %sx. Check the scores of a few samples.",
+            installed, TESTED,
+        )  # fmt: skip
 
 
 def _judge(verifier: str, jobs: int, opened: bool, trust_code: bool, threshold: float) -> RewardJudge:

@@ -14,6 +14,7 @@ import pytest
 from offleash.errors import OffleashError
 from offleash.options import Judging
 from offleash.problems.problem import Problem
+from offleash.training import verl
 from offleash.training.rewards import RewardJudge, completion_text
 from offleash.training.trl import prompt_text, reward
 from offleash.training.verl import compute_score
@@ -191,3 +192,12 @@ def test_texts_of_completions_and_prompts() -> None:
     assert completion_text(turns) == "it is 4"
     assert completion_text([]) == ""
     assert prompt_text([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]) == "a"
+
+
+def test_another_verl_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(verl, "version", lambda _: "1.2.0")
+    verl._check_version.cache_clear()
+    for _ in range(2):
+        assert compute_score("gsm8k", "#### 12", "12", verifier="number", jobs=1)["score"] == 1.0
+    assert caplog.text.count("verl 1.2.0 is installed, and compute_score was tested with 0.9.x") == 1
+    verl._check_version.cache_clear()
