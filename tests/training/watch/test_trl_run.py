@@ -1,4 +1,7 @@
-"""A training by TRL in another process, watched while it runs: every sample of its generations is counted once."""
+"""A training by TRL in another process, watched while it runs: every sample of its generations is counted once.
+
+An evaluation in between overwrites the file of its step: those training samples are missing, and counted as such.
+"""
 
 import json
 import subprocess
@@ -43,22 +46,23 @@ def accuracy(prompts, completions, split, log_extra, **_):
 config = GRPOConfig(
     output_dir=str(out / "outputs"), log_completions=True, max_steps=%(steps)d, logging_steps=1, report_to=[],
     per_device_train_batch_size=%(batch)d, num_generations=%(group)d, max_completion_length=12, use_cpu=True,
-    steps_per_generation=%(reuse)d, save_strategy="no", disable_tqdm=True,
+    steps_per_generation=%(reuse)d, save_strategy="no", disable_tqdm=True, **%(evaluate)r,
 )
 trainer = GRPOTrainer(
     model=AutoModelForCausalLM.from_pretrained(base_of("countdown")), processing_class=tokenizer, args=config,
     reward_funcs=accuracy, train_dataset=Dataset.from_dict({"prompt": prompts, "split": split}),
+    eval_dataset=Dataset.from_dict({"prompt": prompts[:4], "split": ["eval"] * 4}),
 )
 trainer.train()
 (out / "done").touch()
 """
 
 
-def looks(tmp_path: Path, reuse: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def looks(tmp_path: Path, reuse: int, **evaluate: object) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The documents of looks at a training that runs meanwhile, and its samples as the reward function saw them."""
     script = tmp_path / "train.py"
     batch = PROBLEMS_PER_STEP * GROUP
-    script.write_text(TRAINING % {"steps": STEPS, "batch": batch, "group": GROUP, "reuse": reuse})
+    script.write_text(TRAINING % {"steps": STEPS, "batch": batch, "group": GROUP, "reuse": reuse, "evaluate": evaluate})
     folder = tmp_path / "outputs"
     folder.mkdir()
     session, seen = ol.watch(folder), []
@@ -93,3 +97,13 @@ def test_a_training_that_runs_is_counted_as_it_was(tmp_path: Path, reuse: int) -
     assert last == ol.watch(tmp_path / "outputs", once=True).to_dict()
     if reuse == 2:
         assert last["counts"]["duplicates"] >= len(truth) - 32  # a batch is logged at both steps that train on it
+
+
+def test_training_samples_that_an_evaluation_overwrote_are_counted_as_missing(tmp_path: Path) -> None:
+    documents, truth = looks(tmp_path, 1, eval_strategy="steps", eval_steps=4, per_device_eval_batch_size=16)
+    of_training = [row for row in truth if row["split"] == "train"]
+    assert len(of_training) < len(truth)
+    last = documents[-1]["counts"]
+    assert last["samples"] + last["missing"] == len(of_training)
+    assert last["missing"] > 0
+    assert "evaluations" in {warning["code"] for warning in documents[-1]["warnings"]}
