@@ -1,16 +1,20 @@
-"""What an evaluation measures: values by the names under which they are logged, and losses beyond chance.
+"""What an evaluation measures, and what the monitor keeps of it in monitor.json, by which a training is resumed.
 
-An alarm takes two draws. In the first the losses must exceed what chance gives with an error of ALPHA over all planned
-evaluations (Bonferroni: an evaluation that is never held keeps its share); the second, at ALPHA, confirms them.
+The values go to the loggers under the names of `metrics_of`. An alarm takes two draws. In the first the losses must
+exceed what chance gives with an error of ALPHA over all planned evaluations (Bonferroni: an evaluation that is never
+held keeps its share); the second, at ALPHA, confirms them.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from offleash.comparing.compare import Comparison
+from offleash.data.atomic import write_text_atomically
+from offleash.errors import OffleashError
 from offleash.stats.binomials import Integer
 from offleash.stats.entropy import entropy_at_equal_n, means
 from offleash.stats.significance import losses_at_least
@@ -25,10 +29,8 @@ class Alarm:
     """Losses that chance does not explain, seen in two draws."""
 
     step: int
-    losses_at_least: (
-        int  # problems whose rate fell to where no sample solves them; with 95% confidence over the training
-    )
-    confirmed_at_least: int  # the same in the confirmation draw
+    losses_at_least: int  # lost problems whose rate fell, with 95% confidence over all planned evaluations
+    confirmed_at_least: int  # the same in the confirmation draw, with 95% confidence
     folder: Path  # the run folder of the evaluation
     metrics: Mapping[str, float]
 
@@ -42,13 +44,44 @@ class Evaluation:
     seconds: float
     metrics: dict[str, float]
     losses_at_least: int
-    confirmed_at_least: int | None = None  # None: there was nothing to confirm
+    confirmed_at_least: int | None = None  # None: there was nothing to confirm, or the second draw failed
     net_ratio: float | None = None  # SRR over the base's redraw SRR at the same k
 
     @property
     def alarm(self) -> bool:
         """Whether losses were seen in both draws."""
         return bool(self.confirmed_at_least)
+
+
+@dataclass
+class MonitorState:
+    """What a resumed training needs: the settings that must not change, and the evaluations so far."""
+
+    settings: dict[str, object]
+    planned: int = 0  # evaluations of the whole training
+    base_entropy: float | None = None  # of tokens
+    evaluations: list[Evaluation] = field(default_factory=list)
+    postponed: int = 0
+    seconds: float = 0.0  # of training so far, evaluations included
+    spent: float = 0.0  # of these in evaluations, failed ones included
+    best_step: int | None = None  # of the copy in best_above_floor
+    best_pass_1: float = -1.0
+
+
+def read_state(file: Path) -> MonitorState:
+    """The state that an earlier part of a training has stored."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        rows = [Evaluation(**row) for row in document.pop("evaluations")]
+        return MonitorState(**{**document, "evaluations": rows})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise OffleashError(f"{file} cannot be read ({error}). Restore it, or give out=.") from None
+
+
+def write_state(file: Path, state: MonitorState) -> None:
+    """Store the state, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text_atomically(file, json.dumps(asdict(state), indent=2) + "\n")
 
 
 def metrics_of(comparison: Comparison, k: int) -> dict[str, float]:

@@ -9,33 +9,46 @@ evaluations and confirmed by a second draw, raise an alarm. A training with and 
 states are restored, and an evaluation that fails is logged and skipped.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import polars as pl
+from packaging.version import Version
 
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.question import Question
-from offleash.data.atomic import write_text_atomically
-from offleash.data.run import PROBE_QUESTION, Run, read_origin, template_hash
+from offleash.data.run import Run
 from offleash.data.run_folder import is_run, open_run
 from offleash.drawing.draw import refuse_greedy_copies
 from offleash.errors import OffleashError
-from offleash.loading.load import load
 from offleash.plugins import is_reference
 from offleash.training.evaluation import (
     Alarm,
     Evaluation,
+    MonitorState,
     confirmed_losses,
     first_losses,
     metrics_of,
+    read_state,
     token_entropy_values,
+    write_state,
 )
-from offleash.training.probe import ProbeEngine, ProbeJudge, ProbeSample, read_probe, write_draw
+from offleash.training.given_base import accepted_base
+from offleash.training.probe import (
+    ProbeEngine,
+    ProbeJudge,
+    ProbeSample,
+    read_probe,
+    refuse_reward_models,
+    restored_randomness,
+    write_draw,
+)
 from offleash.training.rewards import IN_TRAINING, log
 from offleash.verifying.cases import problem_cases, refuse_unreadable
 from offleash.verifying.verify import extraction_of, open_judge, verify_options
@@ -50,18 +63,7 @@ SUPPORTED = ((1, 16), (2, 0))  # of TRL, whose private methods are called: from,
 NEEDED = ("_generate_single_turn", "_tokenize_prompts", "_get_per_token_logps_and_entropies", "_metrics")
 ENTROPY_FALL = 0.10  # share of the base's answer entropy whose loss is worth a line in the log
 BASE, STATE, BEST = "base", "monitor.json", "best_above_floor"
-
-
-@dataclass
-class MonitorState:
-    """What a resumed training needs: the settings that must not change, and the evaluations so far."""
-
-    settings: dict[str, object]
-    base_entropy: float | None = None  # of tokens
-    evaluations: list[Evaluation] = field(default_factory=list)
-    postponed: int = 0
-    seconds: float = 0.0  # of training, evaluations not counted
-    best: int | None = None  # step of the copy in best_above_floor
+Result = TypeVar("Result")
 
 
 class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has no types
@@ -78,7 +80,8 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         verifier: a name such as `math`, a function of your own as FILE.py:NAME, or "rewards": the trainer's own reward
             functions, whose weighted sum means correct from `threshold` on. None: each problem's own verifier, and the
             rewards where the problems name none.
-        on_alarm: "warn", "stop" (the training), or a function of an `Alarm`.
+        on_alarm: "warn", "stop" (the training), or a function of an `Alarm`, called on the main process; where it
+            returns "stop", the training stops.
         keep: "best_above_floor": save at every evaluation, and copy the checkpoint with the best pass@1 among those
             that kept `floor` of what the base reaches to the folder best_above_floor.
         floor: least SRR, divided by the SRR that the base itself shows when it is drawn again.
@@ -119,6 +122,8 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         read = read_probe(probe, _is_chat(trainer), needs_gold=not self._rewards, columns=columns)
         if verifier is None and read.problems["verifier"].is_null().any():
             self._rewards = True
+        if self._rewards:
+            refuse_reward_models(trainer)
         self._verifier = None if self._rewards else verifier
         self.engine = ProbeEngine(trainer, read, seed)
         refuse_greedy_copies(self.engine.decoding, k)
@@ -126,9 +131,9 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         self._given_base = base
         self._stack = ExitStack()
         self._judging: ProbeJudge | None = None
-        self._base: Run | None = None
+        self._base: Run | None = None  # on the main process only
         self.state = MonitorState(self._settings())
-        self._active = True
+        self._active = False
         self._started = time.monotonic()
         if self._main:
             self._judge()  # a problem that no verifier can judge is refused now, not after hours
@@ -138,17 +143,29 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Draw the base, or take up what an earlier part of the training has stored."""
         resumed = state.global_step > 0
-        if self._main:
-            self._refuse_state(resumed, state.global_step)
-        self._together()
-        if resumed:
-            self.state = self._read_state()
+        planned = max(1, state.max_steps // self.every)
+        self.state = self._on_main(lambda: self._stored_state(state.global_step) if resumed else self._new_state())
+        if self.state.planned not in (0, planned) and self._main:
+            log.warning(
+                "The training began with %d planned evaluations and is resumed with %d: the chance of a false alarm is "
+                "5%% in each part.", self.state.planned, planned,
+            )  # fmt: skip
+        self.state.planned = planned
         if self._given_base is not None:
-            self._base = self._checked_base()
-        elif not resumed:
-            self._draw_base()
-        if self._base is None:
+            self._on_main(self._open_base)
+        try:
+            if not resumed:
+                self._measure_base()
+        except OffleashError:
+            raise
+        except Exception as error:
+            log.error(
+                "The base could not be drawn, so this training is not monitored: %s: %s", type(error).__name__, error
+            )
+            return
+        if self._main and self._base is None:
             self._base = open_run(self.out / BASE, BASE)
+        self._active = True
         self._started = time.monotonic()
         self._write_state()
 
@@ -157,38 +174,50 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         step = state.global_step
         if not self._active or step % self.every or step == 0:
             return
+        started = time.monotonic()
         try:
             if not self._affordable():
                 self.state.postponed += 1
                 return
-            self._evaluate(step, max(1, state.max_steps // self.every), control)
+            with restored_randomness():  # reward functions and comparisons may draw random numbers too
+                done = self._evaluate(step)
         except Exception as error:
+            self.state.spent += time.monotonic() - started
             log.error("The evaluation at step %d was skipped: %s: %s", step, type(error).__name__, error)
+            return
+        done.seconds = time.monotonic() - started
+        self.state.spent += done.seconds
+        self.state.evaluations.append(done)
+        self._report(done, control)
+        try:
+            self._write_state()
+        except OSError as error:
+            log.error("%s could not be written: %s", self.out / STATE, error)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Copy a checkpoint that is the best above the floor so far."""
-        if self._keep is None or not self._main:
+        newest = self.state.evaluations[-1] if self.state.evaluations else None
+        if self._keep is None or not self._main or newest is None or newest.step != state.global_step:
             return
-        done = [evaluation for evaluation in self.state.evaluations if self._above_floor(evaluation)]
-        best = max(done, key=lambda evaluation: evaluation.metrics["probe/pass@1"], default=None)
-        if best is None or best.step != state.global_step or best.step == self.state.best:
+        right = newest.metrics["probe/pass@1"]
+        if newest.net_ratio is None or newest.net_ratio < self._floor or right <= self.state.best_pass_1:
             return
         try:
-            source, target = Path(args.output_dir) / f"checkpoint-{best.step}", Path(args.output_dir) / BEST
+            source, target = Path(args.output_dir) / f"checkpoint-{newest.step}", Path(args.output_dir) / BEST
             temporary = target.with_name(BEST + ".copying")
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.copytree(source, temporary)
             shutil.rmtree(target, ignore_errors=True)
             temporary.rename(target)
-            self.state.best = best.step
+            self.state.best_step, self.state.best_pass_1 = newest.step, right
             self._write_state()
-        except OSError as error:
-            log.error("The checkpoint of step %d could not be copied to %s: %s", best.step, BEST, error)
+        except (OSError, shutil.Error) as error:
+            log.error("The checkpoint of step %d could not be copied to %s: %s", newest.step, BEST, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the verifier's workers, and say where nothing was kept."""
-        if self._keep is not None and self._main and self.state.best is None:
-            log.warning("No evaluated checkpoint kept %.0f%% of what the base reaches: %s is empty.",
+        if self._keep is not None and self._main and self.state.best_step is None:
+            log.warning("No evaluated checkpoint kept %.0f%% of what the base reaches: there is no %s.",
                         100 * self._floor, BEST)  # fmt: skip
         if self.state.postponed and self._main:
             log.warning("%d evaluations were postponed, to stay within %.0f%% of the training time.",
@@ -198,83 +227,51 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
 
     # The base.
 
-    def _draw_base(self) -> None:
-        samples = self.engine.draw(2 * self.k, BASE)
-        self.state.base_entropy = float(self.engine.token_entropy(samples).mean())
-        self._write(BASE, BASE, samples)
+    def _measure_base(self) -> None:
+        """Draw the base's samples, or only as many as its token entropy needs where its counts are given."""
+        with restored_randomness():
+            samples = self.engine.draw(2 * self.k if self._given_base is None else 1, BASE)
+            entropy_P = self.engine.token_entropy(samples)
+            self.state.base_entropy = float(entropy_P.mean()) if len(entropy_P) else None
+            if self._given_base is None:
+                self._on_main(lambda: self._write(BASE, samples))
 
-    def _checked_base(self) -> Run:
-        """The base that the user gives: a run folder drawn as the trainer draws, or counts."""
-        given = self._given_base
-        (run,) = load(f"{BASE}={given}" if isinstance(given, str | Path) else given)  # type: ignore[arg-type]
-        run = replace(run, name=BASE)
-        if run.verdicts is None:
-            log.warning("The base is bare counts: whether they were drawn as this trainer draws cannot be checked.")
-        elif isinstance(given, str | Path) and is_run(Path(given)):
-            self._refuse_base(Path(given))
-        else:
-            raise OffleashError(f"base= must be a run folder or a table of counts; found {given}.")
-        compared = set(run.problems["hash"].drop_nulls()) | set(run.problems["problem"])
-        wanted = self.engine.probe.problems.select("problem", "hash").rows()
-        missing = [name for name, key in wanted if name not in compared and key not in compared]
-        if missing:
-            raise OffleashError(
-                f"The base lacks problem {missing[0]!r} of the probe set. Draw it on the same problems."
-            )
-        fewest = _fewest_samples(run)
-        if fewest < 2 * self.k:
-            raise OffleashError(
-                f"The base has {fewest} samples of a problem, and k = {self.k} needs twice that many, {2 * self.k}. "
-                "Draw more, or use a smaller k."
-            )
-        return run
-
-    def _refuse_base(self, folder: Path) -> None:
-        """Refuse a base that was drawn otherwise than the trainer draws: the comparison would be of decodings."""
-        origin, ours = read_origin(folder), self.engine.origin(BASE)
-        if origin is None:
-            raise OffleashError(f"{folder} does not say how it was drawn. Leave out base=, or give bare counts.")
-        for name, value in ours.decoding.items():
-            if origin.decoding.get(name) != value:
-                raise OffleashError(
-                    f"{folder} was drawn with {name} {origin.decoding.get(name)}, and the trainer draws with {value}. "
-                    "Draw the base as the trainer does, or leave out base=."
-                )
-        if origin.template != template_hash(self.engine.rendered(PROBE_QUESTION)):
-            raise OffleashError(f"{folder} was drawn with another chat template than the trainer's. Leave out base=.")
-        if {"repetition_penalty", "generation_kwargs"} & ours.about.keys() and origin.about.get("sampler") != "trl":
-            raise OffleashError(
-                "The trainer draws with generation_kwargs that a run folder cannot match. Leave out base=."
-            )
+    def _open_base(self) -> None:
+        self._base = replace(accepted_base(self._given_base, self.engine, self._judge().name, self.k), name=BASE)
 
     # An evaluation.
 
-    def _evaluate(self, step: int, planned: int, control: Any) -> None:
-        started = time.monotonic()
-        name = f"step-{step:05d}"
+    def _evaluate(self, step: int) -> Evaluation:
+        """Draw, judge and compare; a loss beyond chance is drawn again."""
+        name, planned = f"step-{step:05d}", self.state.planned
         samples = self.engine.draw(self.k, step)
         entropy_P = self.engine.token_entropy(samples)
-        comparison = self._write(name, name, samples)
-        done: Evaluation | None = None
-        if comparison is not None:
-            tally = comparison.tally
-            metrics = {**metrics_of(comparison, self.k), **token_entropy_values(entropy_P)}
-            done = Evaluation(step, name, 0.0, metrics, first_losses(tally.drawn_PR, tally.correct_PR, planned))
-            retest = comparison.evidence.retest
-            done.net_ratio = retest.net_ratio if retest is not None and retest.k == self.k else None
-            metrics |= self._since_last(name)
-        done = self._shared(done)
+        done = self._on_main(lambda: self._measured(step, name, samples))
+        done.metrics |= token_entropy_values(entropy_P)
         if done.losses_at_least:
-            again = self._write(f"{name}-again", f"{name}-again", self.engine.draw(self.k, step, "again"))
-            done.confirmed_at_least = self._shared(
-                None if again is None else confirmed_losses(again.tally.drawn_PR, again.tally.correct_PR)
-            )
-        done.seconds = time.monotonic() - started
-        self.state.evaluations.append(done)
-        self._report(done, planned, control)
-        self._write_state()
+            try:
+                samples = self.engine.draw(self.k, step, "again")
+                done.confirmed_at_least = self._on_main(lambda: self._confirmed(f"confirmation-{step:05d}", samples))
+            except Exception as error:
+                log.error(
+                    "Step %d: at least %d lost problems of %d planned evaluations could not be confirmed: %s: %s",
+                    step, done.losses_at_least, planned, type(error).__name__, error,
+                )  # fmt: skip
+        return done
 
-    def _report(self, done: Evaluation, planned: int, control: Any) -> None:
+    def _measured(self, step: int, name: str, samples: list[ProbeSample]) -> Evaluation:
+        comparison = self._compared(name, samples)
+        counts, retest = comparison.tally, comparison.evidence.retest
+        losses = first_losses(counts.drawn_PR, counts.correct_PR, self.state.planned)
+        done = Evaluation(step, name, 0.0, {**metrics_of(comparison, self.k), **self._since_last(name)}, losses)
+        done.net_ratio = retest.net_ratio if retest is not None and retest.k == self.k else None
+        return done
+
+    def _confirmed(self, name: str, samples: list[ProbeSample]) -> int:
+        counts = self._compared(name, samples).tally
+        return confirmed_losses(counts.drawn_PR, counts.correct_PR)
+
+    def _report(self, done: Evaluation, control: Any) -> None:
         """Hand the values to the trainer's next log, and act on an alarm."""
         for name, value in done.metrics.items():
             self.trainer._metrics["train"][name] = [value]  # TRL averages what it finds: one value, the latest
@@ -290,12 +287,17 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
             log.warning(
                 "Step %d: probe problems lost: at least %d, more than chance gives in %d evaluations; a "
                 "second draw confirms at least %d. See: offleash compare %s %s",
-                alarm.step, alarm.losses_at_least, planned, alarm.confirmed_at_least, self.out / BASE, alarm.folder,
+                alarm.step, alarm.losses_at_least, self.state.planned, alarm.confirmed_at_least,
+                self._given_base if isinstance(self._given_base, str | Path) else self.out / BASE, alarm.folder,
             )  # fmt: skip
-        if self._on_alarm == "stop":
-            control.should_training_stop = True
-        elif callable(self._on_alarm):
-            self._on_alarm(alarm)
+        stop = self._on_alarm == "stop"
+        if callable(self._on_alarm):
+            on_alarm = self._on_alarm
+            try:
+                stop = self._on_main(lambda: on_alarm(alarm) == "stop")
+            except Exception as error:
+                log.error("Step %d: on_alarm raised %s: %s", alarm.step, type(error).__name__, error)
+        control.should_training_stop = control.should_training_stop or stop
 
     def _note_entropies(self, done: Evaluation) -> None:
         """A line of information: the early-warning study (research/early_warning) found no signal in time."""
@@ -316,26 +318,23 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         before, now = (_reached(open_run(self.out / folder)) for folder in (self.state.evaluations[-1].folder, name))
         return {"probe/lost_since_last": float(len(before - now)), "probe/gained_since_last": float(len(now - before))}
 
-    def _write(self, folder: str, name: str, samples: list[ProbeSample]) -> Comparison | None:
-        """Write and judge a draw on the main process; the comparison with the base, where this is no base."""
-        if not self._main:
-            return None
-        write_draw(self.out / folder, name, self.engine, samples, f"{self.out}/{folder}", self._judge())
-        if folder == BASE:
-            return None
+    def _compared(self, name: str, samples: list[ProbeSample]) -> Comparison:
+        """Write and judge a draw, and compare it with the base."""
         assert self._base is not None, "it is drawn or read before the first step"
-        return compare(self._base, open_run(self.out / folder, name), Question(at=self.k))
+        self._write(name, samples)
+        return compare(self._base, open_run(self.out / name, name), Question(at=self.k))
 
-    def _above_floor(self, evaluation: Evaluation) -> bool:
-        return evaluation.net_ratio is not None and evaluation.net_ratio >= self._floor
+    def _write(self, name: str, samples: list[ProbeSample]) -> None:
+        write_draw(self.out / name, name, self.engine, samples, f"{self.out}/{name}", self._judge())
 
     def _affordable(self) -> bool:
         """Whether an evaluation fits into the share of training time; the main process decides for all."""
-        spent = [evaluation.seconds for evaluation in self.state.evaluations]
-        elapsed = self.state.seconds + time.monotonic() - self._started - sum(spent)
+        state = self.state
+        training = state.seconds + time.monotonic() - self._started - state.spent
         # before the first evaluation its cost is not known, so that one is held
-        fits = self._max_share is None or not spent or sum(spent) + spent[-1] <= self._max_share * elapsed
-        return bool(self._shared(fits if self._main else None))
+        next_cost = state.evaluations[-1].seconds if state.evaluations else 0.0
+        fits = self._max_share is None or state.spent + next_cost <= self._max_share * training
+        return self._on_main(lambda: fits or not state.spent)
 
     # The judge, the state file, and several ranks.
 
@@ -359,29 +358,35 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         """What must be the same when a training is resumed."""
         decoding = {name: value for name, value in asdict(self.engine.decoding).items() if name != "stop"}
         verifier = "rewards" if self._rewards else self._verifier or "each problem's own"
-        given = None if self._given_base is None else str(self._given_base)[:200]
+        given = self._given_base
+        if isinstance(given, pl.DataFrame):
+            given = "counts " + blake2b(given.write_json().encode(), digest_size=6).hexdigest()
         return {
             "probe": self.engine.probe.hash,
             "k": self.k,
             "every": self.every,
             "verifier": verifier,
-            "base": given,
+            "threshold": self._threshold,
+            "base": None if given is None else str(given),
             **decoding,
         }
 
-    def _refuse_state(self, resumed: bool, step: int) -> None:
-        """Refuse a folder of another training, and a resumed training whose base or settings are not there."""
+    def _new_state(self) -> MonitorState:
+        """The state of a training that begins; refused in the folder of another one."""
+        there = [name for name in (STATE, BASE) if (self.out / name).exists()]
+        if there and (there != [BASE] or self._given_base is None):
+            raise OffleashError(f"{self.out} holds {there[0]} of another training. Remove the folder, or give out=.")
+        return self.state
+
+    def _stored_state(self, step: int) -> MonitorState:
+        """The state of a training that is resumed; refused where its base is missing or its settings are others."""
         file = self.out / STATE
-        if not resumed:
-            if file.exists():
-                raise OffleashError(f"{self.out} holds the evaluations of another training. Remove it, or give out=.")
-            return
         if not file.exists() or (self._given_base is None and not is_run(self.out / BASE)):
             raise OffleashError(
                 f"This training is resumed at step {step}, and {self.out} has no base samples, which are drawn at its "
-                "beginning. Restore the folder, or give base=."
+                "beginning. Restore the folder, or leave out the monitor."
             )
-        stored = self._read_state()
+        stored = read_state(file)
         for name, value in self.state.settings.items():
             if stored.settings.get(name) != value:
                 raise OffleashError(
@@ -389,59 +394,46 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
                     "Resume with the same probe set and settings."
                 )
         # what was evaluated after the checkpoint is trained again, and evaluated again
-        for evaluation in [each for each in stored.evaluations if each.step > step]:
-            for folder in (evaluation.folder, f"{evaluation.folder}-again"):
-                shutil.rmtree(self.out / folder, ignore_errors=True)
-        for leftover in self.out.glob("step-*"):
-            if int(leftover.name[5:10]) > step:
-                shutil.rmtree(leftover, ignore_errors=True)
-        self.state = replace(stored, evaluations=[each for each in stored.evaluations if each.step <= step])
-        self._write_state()
-
-    def _read_state(self) -> MonitorState:
-        try:
-            document = json.loads((self.out / STATE).read_text(encoding="utf-8"))
-            rows = [Evaluation(**row) for row in document.pop("evaluations")]
-            return MonitorState(**{**document, "evaluations": rows})
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise OffleashError(f"{self.out / STATE} cannot be read ({error}). Restore it, or give out=.") from None
+        for folder in (*self.out.glob("step-*"), *self.out.glob("confirmation-*")):
+            if folder.name.rpartition("-")[2].isdigit() and int(folder.name.rpartition("-")[2]) > step:
+                shutil.rmtree(folder, ignore_errors=True)
+        return replace(stored, evaluations=[each for each in stored.evaluations if each.step <= step])
 
     def _write_state(self) -> None:
-        if not self._main:
-            return
-        elapsed = self.state.seconds + time.monotonic() - self._started
-        self.out.mkdir(parents=True, exist_ok=True)
-        document = asdict(replace(self.state, seconds=elapsed))
-        write_text_atomically(self.out / STATE, json.dumps(document, indent=2) + "\n")
+        if self._main:
+            elapsed = self.state.seconds + time.monotonic() - self._started
+            write_state(self.out / STATE, replace(self.state, seconds=elapsed))
 
     @property
     def _main(self) -> bool:
         return bool(self.trainer.accelerator.is_main_process)
 
-    def _together(self) -> None:
-        self.trainer.accelerator.wait_for_everyone()
-
-    def _shared(self, value: Any) -> Any:
-        """The main process's value, on every rank."""
+    def _on_main(self, work: Callable[[], Result]) -> Result:
+        """Do something on the main process; every rank gets its result, or its error, and none waits for ever."""
         if self.trainer.accelerator.num_processes == 1:
-            return value
+            return work()
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value])[0]
+        result: Any = None
+        error: Exception | None = None
+        if self._main:
+            try:
+                result = work()
+            except Exception as raised:
+                error = raised
+        failure = None if error is None else (isinstance(error, OffleashError), f"{type(error).__name__}: {error}")
+        result, failure = broadcast_object_list([result, failure])
+        if error is not None:
+            raise error
+        if failure is not None:
+            raise OffleashError(failure[1]) if failure[0] else RuntimeError(failure[1])
+        shared: Result = result
+        return shared
 
 
 def _reached(run: Run) -> set[str]:
     assert run.verdicts is not None, "an evaluation has verdicts"
     return set(run.verdicts.filter(verdict="correct").collect()["problem"].unique())
-
-
-def _fewest_samples(run: Run) -> int:
-    """Judged samples of the problem that has fewest."""
-    if run.counts is not None:
-        return min(run.counts["n"].to_list(), default=0)
-    assert run.verdicts is not None, "a run has verdicts or counts"
-    counts = run.verdicts.drop_nulls("verdict").group_by("problem").len().collect()["len"].to_list()
-    return min(counts, default=0) if len(counts) == run.problems.height else 0
 
 
 def _is_chat(trainer: Any) -> bool:
@@ -453,7 +445,7 @@ def _is_chat(trainer: Any) -> bool:
 
 def _refuse_trainer(trainer: Any) -> None:
     """Refuse a trainer whose parts are not the ones this was written for."""
-    version = tuple(int(part) for part in trl.__version__.split(".")[:2])
+    version = Version(trl.__version__).release[:2]
     missing = [name for name in NEEDED if not hasattr(trainer, name)]
     if not SUPPORTED[0] <= version < SUPPORTED[1]:
         raise OffleashError(
@@ -461,8 +453,9 @@ def _refuse_trainer(trainer: Any) -> None:
             "Run pip install 'offleash[trl]'."
         )
     if missing:
+        kind = type(trainer).__name__
         raise OffleashError(
-            f"SupportMonitor works with GRPOTrainer; this {type(trainer).__name__} has no {missing[0]}. "
+            f"SupportMonitor works with GRPOTrainer; this {kind} of TRL {trl.__version__} has no {missing[0]}. "
             "Leave the monitor out, and compare checkpoints instead."
         )
     for name in ("tools", "environment_factories", "rollout_func"):

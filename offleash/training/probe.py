@@ -8,9 +8,10 @@ calls, and the main process writes and judges. All calls have one shape, because
 import asyncio
 import inspect
 import json
+import math
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -35,13 +36,15 @@ from offleash.samplers.chat_template import opens_reasoning
 from offleash.samplers.sampler import SamplingParams
 from offleash.samplers.seeds import seed_of
 from offleash.training.rewards import completion_text
+from offleash.verifiers.extraction.extract import ANSWER_STEPS, extract
 from offleash.verifying.cases import CasesByProblem
 from offleash.verifying.judge import Judge
-from offleash.verifying.verify import storable, verify_shards
+from offleash.verifying.verify import storable, stored_name, verify_shards
 
 PROBE = Path("probe")  # where the problems come from, for names and errors
 REWARDS = "trl-rewards@1"  # the name of verdicts by the trainer's own reward functions
 REWARD_BATCH = 1_024  # samples per call of a reward function
+NOT_COLUMNS = ("prompt", "completion", "completion_ids")  # which TRL passes under names of its own
 Trainer = Any  # a GRPOTrainer: TRL has no types
 
 
@@ -63,6 +66,11 @@ class Probe:
         """Of everything that verdicts and samples depend on: a resumed run needs the same probe set."""
         text = self.problems.write_json() + json.dumps(self.prompts, default=str)
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+    @property
+    def has_further_messages(self) -> bool:
+        """Whether a prompt has more than the one message of a user, such as a system message."""
+        return any(isinstance(prompt, list) and len(prompt) > 1 for prompt in self.prompts)
 
 
 def read_probe(given: object, chat: bool, needs_gold: bool, columns: Mapping[str, str] | None = None) -> Probe:
@@ -210,6 +218,8 @@ class ProbeEngine:
     def token_entropy(self, samples: Sequence[ProbeSample]) -> np.ndarray:
         """Mean entropy per token, in nats, of the first sample of each problem, as far as one batch goes."""
         first = [sample for sample in samples if sample.index == 0 and sample.ids][: self.batch]
+        if not first:
+            return np.zeros(0)
         prompt_ids, _, _ = self.trainer._tokenize_prompts([self.probe.prompts[sample.row] for sample in first])
         length = max(len(sample.ids) for sample in first)
         width = max(len(ids) for ids in prompt_ids)
@@ -303,13 +313,14 @@ def restored_randomness() -> Iterator[None]:
 
 @contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """The model without dropout, and in the mode it was in afterwards."""
-    training = model.training
+    """The model without dropout; afterwards each of its parts is in the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for module, training in modes:
+            module.training = training
 
 
 # Writing and judging a draw.
@@ -323,12 +334,17 @@ class ProbeJudge:
     cases: CasesByProblem
     threshold: float = 1.0
 
+    @property
+    def name(self) -> str:
+        """The name that its verdicts are stored under."""
+        return REWARDS if self.judge is None else stored_name(self.judge, [case[1] for case in self.cases.values()])
+
 
 def write_draw(
     folder: Path, name: str, engine: ProbeEngine, samples: Sequence[ProbeSample], key: str, judging: ProbeJudge
 ) -> None:
     """A draw as a run folder with verdicts; it appears under its name only when it is complete."""
-    temporary = folder.with_name(folder.name + ".drawing")
+    temporary = folder.with_name(f".{folder.name}.drawing")  # hidden: a glob such as step-* must not find it
     shutil.rmtree(temporary, ignore_errors=True)
     problems, origin = engine.probe.problems, engine.origin(key)
     k = 1 + max(sample.index for sample in samples)
@@ -369,11 +385,12 @@ def _write_rewards(
         Verdict.FAILED if reward is None else Verdict.CORRECT if reward >= threshold else Verdict.WRONG
         for reward in rewards
     ]
+    answers = [extract(sample.text, ANSWER_STEPS, sample.truncated).answer for sample in samples]
     columns: dict[str, list[object]] = {
         "problem": [engine.probe.names[sample.row] for sample in samples],
         "index": [sample.index for sample in samples],
         "verdict": [verdict.value for verdict in verdicts],
-        "answer": [storable(sample.text) for sample in samples],
+        "answer": [None if answer is None else storable(answer) for answer in answers],
         "score": list(rewards),
     }
     empty: dict[str, list[object]] = {name: [None] * len(samples) for name in VERDICTS if name not in columns}
@@ -388,25 +405,38 @@ def trainer_rewards(trainer: Trainer, probe: Probe, samples: Sequence[ProbeSampl
     chat = not isinstance(prompts[0], str)
     texts: list[object] = [sample.text for sample in samples]
     completions = [[{"role": "assistant", "content": text}] for text in texts] if chat else texts
-    columns = {name: [row.get(name) for row in rows] for name in rows[0] if name != "prompt"}
+    columns = {name: [row.get(name) for row in rows] for name in rows[0] if name not in NOT_COLUMNS}
     given = {**columns, "trainer_state": trainer.state, "log_extra": _ignore, "log_metric": _ignore}
     arguments = {"prompts": prompts, "completions": completions, "completion_ids": [list(s.ids) for s in samples]}
     total: list[float | None] = [None] * len(samples)
     for function, weight in zip(trainer.reward_funcs, trainer.reward_weights.tolist(), strict=True):
         values = _called(trainer, function, {**arguments, **given})
         total = [
-            before if value is None else (before or 0.0) + weight * value
+            before if value is None or math.isnan(value) else (before or 0.0) + weight * value
             for before, value in zip(total, values, strict=True)
         ]
     return total
 
 
 def _called(trainer: Trainer, function: Callable[..., Any], arguments: Mapping[str, object]) -> list[float | None]:
-    if inspect.iscoroutinefunction(function):
-        called = asyncio.run_coroutine_threadsafe(function(**arguments), trainer.async_loop).result()
-    else:
-        called = function(**arguments)
+    called = function(**arguments)
+    if inspect.isawaitable(called):  # an async def, or an object whose __call__ is one
+        called = asyncio.run_coroutine_threadsafe(_awaited(called), trainer.async_loop).result()
     return list(called)
+
+
+async def _awaited(called: Awaitable[Any]) -> Any:
+    return await called
+
+
+def refuse_reward_models(trainer: Trainer) -> None:
+    """Refuse rewards that are models: they give no verdicts, and take texts instead of columns."""
+    for function in trainer.reward_funcs:
+        if isinstance(function, torch.nn.Module):
+            raise OffleashError(
+                f"The trainer's reward {type(function).__name__} is a model, which gives no verdicts. "
+                "Choose a verifier: verifier='math'."
+            )
 
 
 def _ignore(*_: object) -> None:

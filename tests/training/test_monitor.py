@@ -1,6 +1,10 @@
 """SupportMonitor in a real training: the same training as without it, values as `compare` gives them, and refusals."""
 
+import asyncio
 import json
+import math
+import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +12,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import TrainerCallback
 
 import offleash as ol
 from offleash.errors import OffleashError
@@ -18,11 +24,13 @@ from offleash.training import monitor as monitoring
 from offleash.training.evaluation import Alarm, Evaluation
 from offleash.training.monitor import SupportMonitor
 from offleash.training.probe import ProbeSample, probe_calls, trainer_rewards
-from tests.training.trl_lab import grpo, rows
+from tests.training.trl_lab import LONGEST, grpo, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-K, EVERY, STEPS, SIZE = 16, 3, 6, 24
-RATE = 7e-4  # so high that the model loses problems
+K, EVERY, STEPS, SIZE = 16, 2, 4, 20
+GROUPS = 10  # of 8 samples
+RATE = 1e-3  # so high that the model loses problems
+START = SimpleNamespace(global_step=0, max_steps=STEPS)
 SAME = ("loss", "grad_norm", "reward", "entropy", "completions/mean_length")
 
 
@@ -34,6 +42,7 @@ class Trained:
     monitor: SupportMonitor
     alarms: list[Alarm]
     without: list[dict[str, float]]
+    headlines: list[str]  # of comparisons that were made while it trained
 
     @property
     def logs(self) -> list[dict[str, float]]:
@@ -43,15 +52,20 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("trl")
-    plain = grpo(folder / "plain", STEPS, RATE)
+    plain = grpo(folder / "plain", STEPS, RATE, GROUPS)
     plain.train()
-    trainer, alarms = grpo(folder / "monitored", STEPS, RATE), list[Alarm]()
-    monitor = ol.SupportMonitor(
-        trainer, probe=rows("dev", SIZE), k=K, every=EVERY, max_share=None, on_alarm=alarms.append
-    )
+    trainer, alarms, headlines = grpo(folder / "monitored", STEPS, RATE, GROUPS), list[Alarm](), list[str]()
+
+    def on_alarm(alarm: Alarm) -> None:
+        alarms.append(alarm)
+        headlines.append(str(ol.compare(str(monitor.out / "base"), str(alarm.folder)).headline))
+        raise ConnectionError("the pager is offline")
+
+    monitor = ol.SupportMonitor(trainer, probe=rows("dev", SIZE), k=K, every=EVERY, max_share=None, on_alarm=on_alarm)
     trainer.add_callback(monitor)
     trainer.train()
-    return Trained(trainer, monitor, alarms, [entry for entry in plain.state.log_history if "loss" in entry])
+    without = [entry for entry in plain.state.log_history if "loss" in entry]
+    return Trained(trainer, monitor, alarms, without, headlines)
 
 
 def test_a_training_with_the_monitor_is_the_training_without_it(trained: Trained) -> None:
@@ -62,7 +76,7 @@ def test_a_training_with_the_monitor_is_the_training_without_it(trained: Trained
 
 def test_every_evaluation_is_logged_once_with_the_values_of_compare(trained: Trained) -> None:
     logged = {entry["step"]: entry for entry in trained.logs if "support/srr" in entry}
-    assert list(logged) == [3, 6]
+    assert list(logged) == [2, 4]
     for step, entry in logged.items():
         out = trained.monitor.out
         document = ol.compare(str(out / "base"), str(out / f"step-{step:05d}")).to_dict()
@@ -84,11 +98,11 @@ def test_every_evaluation_is_logged_once_with_the_values_of_compare(trained: Tra
             assert f"probe/{name}" in entry
     names = {f"support/{name}{end}" for name in ("srr", "ndr", "sds", "nscr") for end in ("", "_low", "_high")}
     assert any(names <= entry.keys() for entry in logged.values())
-    assert {"probe/lost_since_last", "probe/gained_since_last"} <= logged[6].keys()
+    assert {"probe/lost_since_last", "probe/gained_since_last"} <= logged[4].keys()
 
 
 def test_the_base_has_twice_the_samples_and_none_is_there_twice(trained: Trained) -> None:
-    for name, samples in (("base", 2 * K), ("step-00003", K)):
+    for name, samples in (("base", 2 * K), ("step-00002", K)):
         run = ol.load(trained.monitor.out / name)
         assert run.samples is not None
         frame = run.samples.collect()
@@ -102,7 +116,8 @@ def test_a_training_that_loses_raises_an_alarm_that_a_second_draw_confirms(train
     first = trained.alarms[0]
     assert first.losses_at_least >= 1
     assert first.confirmed_at_least >= 1
-    assert first.folder.with_name(f"{first.folder.name}-again").is_dir()
+    assert trained.headlines[0]  # the folders can be compared while the training runs
+    assert first.folder.with_name(first.folder.name.replace("step", "confirmation")).is_dir()
 
 
 def test_an_evaluation_that_fails_is_logged_and_skipped(
@@ -113,9 +128,10 @@ def test_an_evaluation_that_fails_is_logged_and_skipped(
 
     monkeypatch.setattr(trained.trainer, "_generate_single_turn", fail)
     control = SimpleNamespace(should_save=False, should_training_stop=False)
-    trained.monitor.on_step_end(None, SimpleNamespace(global_step=9, max_steps=9), control)
-    assert "step 9 was skipped: RuntimeError: generating failed (RuntimeError: out of memory)" in caplog.text
-    assert [evaluation.step for evaluation in trained.monitor.state.evaluations] == [3, 6]
+    trained.monitor.on_step_end(None, SimpleNamespace(global_step=6), control)
+    assert trained.monitor.state.spent > sum(done.seconds for done in trained.monitor.state.evaluations)
+    assert "step 6 was skipped: RuntimeError: generating failed (RuntimeError: out of memory)" in caplog.text
+    assert [evaluation.step for evaluation in trained.monitor.state.evaluations] == [2, 4]
 
 
 def test_the_trainers_rewards_judge_as_trl_calls_them(trained: Trained) -> None:
@@ -131,8 +147,36 @@ def test_the_trainers_rewards_judge_as_trl_calls_them(trained: Trained) -> None:
     assert trainer_rewards(trained.trainer, probe, drawn) == [1.0, 0.0]
 
 
+class AsyncReward:
+    """An object whose call is asynchronous, as TRL takes it."""
+
+    async def __call__(self, completions: list[str], **_: object) -> list[float | None]:
+        return [None if text == "?" else float(text == "2") for text in completions]
+
+
+def test_rewards_may_be_asynchronous_and_none_or_nan_leaves_a_sample_undecided(trained: Trained) -> None:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    def half(completions: list[str], completion_ids: object, **_: object) -> list[float]:
+        return [math.nan if text == "?" else 0.5 for text in completions]
+
+    trainer = SimpleNamespace(
+        reward_funcs=[AsyncReward(), half], reward_weights=torch.tensor([1.0, 2.0]), async_loop=loop, state=None
+    )
+    drawn = [ProbeSample(0, index, text, (1,), False) for index, text in enumerate(("2", "1", "?"))]
+    assert trainer_rewards(trainer, trained.monitor.engine.probe, drawn) == [2.0, 1.0, None]
+    loop.call_soon_threadsafe(loop.stop)
+
+
+def test_a_reward_model_gives_no_verdicts_and_is_refused(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trained.trainer, "reward_funcs", [torch.nn.Linear(1, 1)])
+    with pytest.raises(OffleashError, match=r"reward Linear is a model, which gives no verdicts\. Choose a verifier"):
+        SupportMonitor(trained.trainer, probe=rows("dev", 3), verifier="rewards")
+
+
 def test_a_resumed_training_needs_its_base_and_its_probe_set(trained: Trained, tmp_path: Path) -> None:
-    begin, out = SimpleNamespace(global_step=3), trained.monitor.out
+    begin, out = SimpleNamespace(global_step=2, max_steps=STEPS), trained.monitor.out
     other = SupportMonitor(trained.trainer, probe=rows("dev", 5), k=K, every=EVERY, out=out)
     with pytest.raises(OffleashError, match="resumed with probe"):
         other.on_train_begin(None, begin, None)
@@ -143,8 +187,8 @@ def test_a_resumed_training_needs_its_base_and_its_probe_set(trained: Trained, t
     with pytest.raises(OffleashError, match="has no base samples"):
         missing.on_train_begin(None, begin, None)
     again = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, every=EVERY, out=out)
-    with pytest.raises(OffleashError, match="evaluations of another training"):
-        again.on_train_begin(None, SimpleNamespace(global_step=0), None)
+    with pytest.raises(OffleashError, match=r"holds monitor\.json of another training"):
+        again.on_train_begin(None, START, None)
 
 
 def test_a_base_that_was_drawn_otherwise_is_refused(trained: Trained, tmp_path: Path) -> None:
@@ -152,13 +196,43 @@ def test_a_base_that_was_drawn_otherwise_is_refused(trained: Trained, tmp_path: 
     other = grpo(tmp_path / "warm", 1, temperature=0.5)
     monitor = SupportMonitor(other, probe=problems, k=K, base=trained.monitor.out / "base")
     with pytest.raises(OffleashError, match=r"drawn with temperature 1\.0, and the trainer draws with 0\.5"):
-        monitor.on_train_begin(None, SimpleNamespace(global_step=0), None)
+        monitor.on_train_begin(None, START, None)
     more = SupportMonitor(trained.trainer, probe=problems, k=64, base=trained.monitor.out / "base", out=tmp_path / "a")
     with pytest.raises(OffleashError, match="has 32 samples of a problem, and k = 64 needs twice"):
-        more.on_train_begin(None, SimpleNamespace(global_step=0), None)
+        more.on_train_begin(None, START, None)
     fine = SupportMonitor(trained.trainer, probe=problems, k=K, base=trained.monitor.out / "base", out=tmp_path / "b")
-    fine.on_train_begin(None, SimpleNamespace(global_step=0), None)
+    fine.on_train_begin(None, START, None)
     assert not (tmp_path / "b" / "base").exists()
+
+
+def test_a_base_by_draw_is_accepted_where_everything_is_equal_and_refused_elsewhere(
+    trained: Trained, tmp_path: Path
+) -> None:
+    problems, model = (
+        ol.problem_set("countdown:dev", selection=ol.ProblemSelection(size=4)),
+        f"hf:{base_of('countdown')}",
+    )
+    plain = ol.Decoding(max_tokens=LONGEST)
+    ol.draw(problems, model, k=4, out=tmp_path / "base", decoding=plain)
+    ol.draw(problems, model, k=4, until=2, out=tmp_path / "stopped", decoding=plain)
+
+    def begin(folder: str, **options: Any) -> None:
+        given = {"probe": problems.frame, "base": tmp_path / folder, **options}
+        monitor = SupportMonitor(trained.trainer, k=2, out=tmp_path / "support", **given)
+        try:
+            monitor.on_train_begin(None, START, None)
+        finally:
+            shutil.rmtree(tmp_path / "support", ignore_errors=True)
+
+    begin("base")
+    asked = problems.frame.with_columns(prompt=pl.lit("Please: ") + pl.col("prompt"))
+    for folder, options, message in (
+        ("stopped", {}, "stops each problem at success 2"),
+        ("base", {"verifier": "rewards"}, "was judged by countdown@.*, and this monitor judges with trl-rewards"),
+        ("base", {"probe": asked}, "another prompt of problem"),
+    ):
+        with pytest.raises(OffleashError, match=message):
+            begin(folder, **options)
 
 
 def test_bare_counts_are_a_base_and_it_is_said(
@@ -167,11 +241,11 @@ def test_bare_counts_are_a_base_and_it_is_said(
     names = trained.monitor.engine.probe.names
     counts = pl.DataFrame({"problem": names, "n": [32] * SIZE, "c": [3] * SIZE})
     monitor = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, base=counts, out=tmp_path)
-    monitor.on_train_begin(None, SimpleNamespace(global_step=0), None)
+    monitor.on_train_begin(None, START, None)
     assert "bare counts" in caplog.text
     few = SupportMonitor(trained.trainer, probe=rows("dev", SIZE + 1), k=K, base=counts, out=tmp_path / "x")
     with pytest.raises(OffleashError, match="The base lacks problem"):
-        few.on_train_begin(None, SimpleNamespace(global_step=0), None)
+        few.on_train_begin(None, START, None)
 
 
 @pytest.mark.parametrize(
@@ -197,11 +271,43 @@ def test_bad_options_are_refused_before_the_training(trained: Trained, options: 
         SupportMonitor(trained.trainer, **given)
 
 
+def test_a_training_goes_on_where_the_base_cannot_be_drawn(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = SupportMonitor(trained.trainer, probe=rows("dev", 3), k=2, every=1, out=tmp_path)
+    monkeypatch.setattr(trained.trainer, "_generate_single_turn", None)
+    monitor.on_train_begin(None, START, None)
+    monitor.on_step_end(None, SimpleNamespace(global_step=1), None)
+    assert "The base could not be drawn, so this training is not monitored: RuntimeError" in caplog.text
+    assert not monitor.state.evaluations
+
+
+class OfflineLogger(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    """A logger that cannot reach its server."""
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        raise ConnectionError("wandb is offline")
+
+
+def test_a_logger_that_is_offline_loses_no_evaluation(tmp_path: Path) -> None:
+    trainer = grpo(tmp_path, 1)
+    trainer.add_callback(SupportMonitor(trainer, probe=rows("dev", 3), k=2, every=1, max_share=None))
+    trainer.add_callback(OfflineLogger())
+    with pytest.raises(ConnectionError):  # by the logger, whether there is a monitor or not
+        trainer.train()
+    (evaluation,) = json.loads((tmp_path / "support" / "monitor.json").read_text())["evaluations"]
+    assert "probe/pass@2" in evaluation["metrics"]
+    assert (tmp_path / "support" / "step-00001" / "run.json").exists()
+
+
 def test_another_trl_and_another_trainer_are_refused(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OffleashError, match="works with GRPOTrainer; this SimpleNamespace has no"):
+    with pytest.raises(OffleashError, match="works with GRPOTrainer; this SimpleNamespace of TRL"):
         SupportMonitor(SimpleNamespace(), probe=rows("dev", 3))
     monkeypatch.setattr(monitoring.trl, "__version__", "2.0.0")
     with pytest.raises(OffleashError, match=r"TRL 2\.0\.0 is installed"):
+        SupportMonitor(trained.trainer, probe=rows("dev", 3))
+    monkeypatch.setattr(monitoring.trl, "__version__", "1.15rc1")
+    with pytest.raises(OffleashError, match=r"TRL 1\.15rc1 is installed"):
         SupportMonitor(trained.trainer, probe=rows("dev", 3))
 
 
@@ -237,25 +343,27 @@ def test_nothing_above_the_floor_is_said(trained: Trained, tmp_path: Path, caplo
 def test_an_evaluation_beyond_its_share_of_time_is_postponed(trained: Trained, tmp_path: Path) -> None:
     monitor = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, every=EVERY, max_share=0.1, out=tmp_path)
     monitor._started -= 100.0
-    monitor.state.evaluations.append(Evaluation(3, "", 4.0, {}, 0))
-    assert monitor._affordable()  # 8 of 96 seconds
-    monitor.state.evaluations.append(Evaluation(6, "", 4.0, {}, 0))
-    monitor.on_step_end(None, SimpleNamespace(global_step=9, max_steps=9), None)
+    monitor._active = True
+    for step in (3, 6):
+        monitor.state.evaluations.append(Evaluation(step, "", 4.0, {}, 0))
+        monitor.state.spent += 4.0
+        assert monitor._affordable() is (step == 3)  # 8 of 96 seconds, then 12 of 92
+    monitor.on_step_end(None, SimpleNamespace(global_step=6), None)
     assert monitor.state.postponed == 1
 
 
 def test_stop_ends_the_training_and_warn_does_not(trained: Trained, tmp_path: Path) -> None:
     lost = Evaluation(3, "step-00003", 1.0, {}, 4, 3)
-    for on_alarm, stopped in (("warn", False), ("stop", True)):
+    for on_alarm, stopped in (("warn", False), ("stop", True), (lambda _: "stop", True), (lambda _: None, False)):
         monitor = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, on_alarm=on_alarm, out=tmp_path)
         control = SimpleNamespace(should_save=False, should_training_stop=False)
-        monitor._report(lost, 2, control)
+        monitor._report(lost, control)
         assert control.should_training_stop is stopped
 
 
 def test_the_state_file_is_json_that_another_program_can_read(trained: Trained) -> None:
     document = json.loads((trained.monitor.out / "monitor.json").read_text())
-    assert [evaluation["step"] for evaluation in document["evaluations"]] == [3, 6]
+    assert [evaluation["step"] for evaluation in document["evaluations"]] == [2, 4]
 
 
 @given(st.integers(1, 40), st.integers(1, 96), st.integers(1, 64))

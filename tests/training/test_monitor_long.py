@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -103,20 +105,51 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYT
 SMALL = {"steps": 9, "rate": 1e-4, "groups": 4, "monitor": {"k": 16, "every": 3, "size": 7}}
 
 
-def test_two_ranks_share_the_draws(tmp_path: Path) -> None:
+def test_two_ranks_share_the_draws_and_survive_an_evaluation_that_fails_on_one(tmp_path: Path) -> None:
+    blocked = tmp_path / "out" / "support" / "step-00006"
+    blocked.parent.mkdir(parents=True)
+    blocked.touch()  # a file where the main process wants to write a folder: the other rank must not wait for it
     launcher = [str(Path(sys.executable).parent / "accelerate"), "launch", "--cpu", "--num_processes", "2"]
     launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
     command = run_script(tmp_path / "out", SMALL, *launcher)
     ran = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
     assert ran.returncode == 0, ran.stderr[-3000:]
     logged = json.loads(ran.stdout.splitlines()[-1])
-    assert [entry["step"] for entry in logged if "support/srr" in entry] == [3, 6, 9]
+    assert [entry["step"] for entry in logged if "support/srr" in entry] == [3, 9]
+    assert "The evaluation at step 6 was skipped" in ran.stderr
     for name, samples in (("base", 32), ("step-00003", 16), ("step-00009", 16)):
         run = ol.load(tmp_path / "out" / "support" / name)
         assert run.samples is not None
         frame = run.samples.collect()
         assert frame.group_by("problem").len()["len"].to_list() == [samples] * 7
         assert frame.select(pl.struct("problem", "index").is_duplicated().sum()).item() == 0
+
+
+def test_the_best_checkpoint_is_kept_and_the_history_can_be_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    keep = {"keep": "best_above_floor", "floor": 0.5}
+    options = {**SMALL, "save_total_limit": 1, "monitor": {"k": 16, "every": 3, "size": 7, **keep}}
+    ran = subprocess.run(
+        run_script(out, options), cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=900
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    state = json.loads((out / "support" / "monitor.json").read_text())
+    above = [done for done in state["evaluations"] if done["net_ratio"] >= 0.5]
+    assert above, "this training kept nothing, so it shows nothing"
+    best = max(above, key=lambda done: done["metrics"]["probe/pass@1"])
+    kept = json.loads((out / "best_above_floor" / "trainer_state.json").read_text())
+    assert kept["global_step"] == best["step"] == state["best_step"]
+    assert (out / "best_above_floor" / "model.safetensors").exists()
+    assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-9"]
+    base, evaluations = out / "support" / "base", sorted((out / "support").glob("step-*"))
+    assert [folder.name for folder in evaluations] == ["step-00003", "step-00006", "step-00009"]
+    assert len(ol.compare(str(base), *map(str, evaluations)).to_dict()["runs"]) == 4
+    page = ol.report(str(base), str(evaluations[-1]), out=tmp_path / "report.html")
+    assert page.path is not None
+    session = ol.view(str(base), str(evaluations[-1]))
+    threading.Thread(target=session.serve, daemon=True).start()
+    assert b"<html" in urllib.request.urlopen(session.url).read()
+    session.close()
 
 
 def test_a_killed_training_resumes_with_its_base(tmp_path: Path) -> None:

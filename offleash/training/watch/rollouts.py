@@ -32,7 +32,7 @@ from offleash.logs.format import Format, Ids, Log, Options, Skip
 from offleash.logs.frames import NoSamplesError
 from offleash.logs.registry import FORMATS, format_named
 from offleash.logs.training import REPEATED, SPLIT_MARKERS, column_named
-from offleash.verifiers.extraction.extract import extract
+from offleash.verifiers.extraction.extract import ANSWER_STEPS, extract
 
 # Formats that are recognised in the folder of a training, in the order of recognition.
 TRAINERS = ("trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art")
@@ -40,8 +40,6 @@ TRAINERS = ("trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swi
 ROLLOUT_NAME = re.compile(r"\.(jsonl|ndjson|parquet)(\.(gz|bz2|xz|zst|\d+))*$", re.IGNORECASE)
 READ_WHOLE = (b"PAR1", b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # how Parquet and compressed files begin
 STEP_COLUMNS = ("step", "global_step", "iteration")  # of a table that is no trainer's, unless --map step= names one
-# Marks that a writer makes on purpose, by which an answer is read where the log has none.
-ANSWER_STEPS = ("tag", "boxed", "hashes", "stated")
 
 Signature = tuple[int, int, int]  # of a file: size, time of its last change, inode
 

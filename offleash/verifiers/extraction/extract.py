@@ -158,6 +158,8 @@ STEP_FUNCTIONS: dict[str, Callable[[SearchRegion], str | None]] = {
     "program": _program,
 }
 MARKED_STEPS = {"tag", "boxed", "code"}  # marks that nobody makes by accident, so they count inside reasoning too
+# Marks that a writer makes on purpose, by which an answer is read where no verifier says how.
+ANSWER_STEPS = ("tag", "boxed", "hashes", "stated")
 VERBATIM_STEPS = {"code", "program"}  # indentation and final stops have a meaning
 
 
