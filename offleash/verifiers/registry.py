@@ -60,7 +60,9 @@ VERIFIERS: dict[str, Verifier] = {
     ),
     "program": Verifier(
         name="program",
-        revision="3",  # 1: assertions could be forged, and time on the clock counted; 2: so could expected exceptions
+        # 1: assertions could be forged, and time on the clock counted; 2: so could expected exceptions; 3: a second
+        # function of the program's could judge the first
+        revision="4",
         steps=("code", "program"),
         module="offleash.verifiers.program.decide",
         isolation=Isolation.FRESH_SANDBOX,

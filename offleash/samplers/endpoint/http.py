@@ -141,9 +141,9 @@ class EndpointClient:
         except httpx2.TimeoutException:
             raise TryAgainError(f"no answer within {timeout:g} seconds", cause=Cause.SLOW) from None
         except httpx2.ConnectError as error:
-            raise TryAgainError(shorten(str(error)), cause=_cause_of_connect_error(error)) from None
-        except (httpx2.HTTPError, OSError) as error:
-            raise TryAgainError(shorten(f"{type(error).__name__}: {error}")) from None
+            raise TryAgainError(shorten(self.masked(str(error))), cause=_cause_of_connect_error(error)) from None
+        except (httpx2.HTTPError, OSError) as error:  # one about a malformed response quotes it
+            raise TryAgainError(shorten(self.masked(f"{type(error).__name__}: {error}"))) from None
 
     def explain(self, refused: ServerRefusedError, model: str, route: str) -> OffleashError:
         """The error for a refusal, with what the user can do about it."""
@@ -195,7 +195,7 @@ class EndpointClient:
             cause = Cause.BUSY if code == 429 else Cause.OTHER
             wait = _retry_after(response.headers.get("Retry-After", ""))
             return TryAgainError(f"status {code} {shorten(message)}".strip(), wait, cause)
-        return ServerRefusedError(code, message, field, response.headers.get("Location", ""))
+        return ServerRefusedError(code, message, field, self.masked(response.headers.get("Location", "")))
 
     def _error_message(self, response: httpx2.Response, deadline: float) -> tuple[str, str]:
         """The server's own message, and the field of the request that it names; the status counts without them."""

@@ -251,7 +251,7 @@ def models(server: EndpointClient) -> list[str]:
     """The names of a server's models; a ValueError where the response holds none."""
     body = server.request("models", timeout=min(server.timeout, LISTING_TIMEOUT))
     try:
-        return [str(model["id"]) for model in json.loads(body)["data"]]
+        return [server.masked(str(model["id"])) for model in json.loads(body)["data"]]
     except (ValueError, LookupError, TypeError, RecursionError):
         start = body[:1000].decode("utf-8", "replace")
         page = "a web page" if start.lstrip().startswith("<") else "a response"

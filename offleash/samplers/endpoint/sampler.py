@@ -24,6 +24,7 @@ from offleash.samplers.seeds import chunk_seed, seed_of
 MAX_BYTES = 1 << 30  # of a response: 256 samples of 32,768 tokens, about 100 bytes each with log-probabilities
 FIRST_PAUSE = 1.0  # seconds before the second attempt; doubled after each
 GIVE_UP_AFTER = 300.0  # seconds in which a busy server may let no request through
+LONGEST_FINISH = 80  # characters of a finish_reason that are stored
 CONFIRMATION_SAMPLES = 32  # samples of the request that settles whether a server returns copies
 RESUME_HINT = "Samples drawn so far are kept: run the same command to resume."
 
@@ -219,7 +220,11 @@ class Endpoint:
                 names = {name: self._server.masked(value) for name, value in reply.server_names.items()}
                 self._server_names.update(names)
                 self._profile.observe_reply(reply, body)
-                return reply.choices[:n]
+                # stored beside the text: a server may write anything there, the key too
+                return tuple(
+                    replace(choice, finish=self._server.masked(choice.finish)[:LONGEST_FINISH])
+                    for choice in reply.choices[:n]
+                )
             self._limiter.wait()
 
     def _read(self, body: bytes) -> ChatReply:

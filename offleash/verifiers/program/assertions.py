@@ -13,37 +13,26 @@ neither they nor Python's builtins define. Where the problem has a reference pro
 repeated here, its constants are taken from it, and objects of its classes stay in the program's process. The tests hold
 those by number; they can pass them on, call their methods and look at plain attributes, but `==` never asks the
 program. A test that compares two such objects cannot be judged.
-
-Tests may catch exceptions. So a program that ended, or returned what is not plain, is remembered as having failed, and
-so is a test that cannot be judged: an `except` in the tests changes nothing about that.
 """
 
 import ast
 import builtins
 import os
+import symtable
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import CodeType
-from typing import Any, NoReturn
+from typing import Any
 
 from offleash.verifiers.program.assembly import CONTEST_MODULES, CONTEST_PRELUDE
 from offleash.verifiers.program.calls import describe
-from offleash.verifiers.program.plain import NotPlainError, decode, encode
-from offleash.verifiers.sandbox.messages import MalformedMessageError, receive, send
+from offleash.verifiers.program.remote import RAISED_BY_PROGRAM, CannotJudgeError, RemoteProgram
+from offleash.verifiers.sandbox.messages import receive, send
 
-CALLS_FD, REPLIES_FD = 3, 4  # descriptors to and from the program's process
 Job = dict[str, Any]  # a message: see program.decide
 Names = dict[str, Any]
-
-
-class CannotJudgeError(BaseException):
-    """The tests need something that cannot be judged: says nothing about the program."""
-
-
-class ProgramFailedError(BaseException):
-    """The program ended, or returned something that no test can accept. Not one of the exceptions that tests expect."""
 
 
 def main(arguments: list[str]) -> None:
@@ -70,15 +59,19 @@ def _run_tests(job: Job) -> dict[str, object]:
     gold = _ReferenceProgram(str(job["gold"]))
     is_check = job["kind"] == "check"
     program_names = [str(job["entry_point"])] if is_check else _program_names(job, gold)
-    program = _RemoteProgram(objects=bool(gold.classes & set(program_names)))
+    program = RemoteProgram(objects=bool(gold.classes) or _calls_a_result(trees))
     try:
         names = _prompt_names(job) if is_check else _reference_names(job, gold, program_names)
         remote = {name: name for name in program_names if is_check or name not in names}
+        if not is_check:
+            _refuse_modules(trees, remote.keys() - gold.classes - gold.functions)
+            _refuse_own_judges(trees, remote.keys() - gold.classes)
         in_place = remote | ({"candidate": str(job["entry_point"])} if is_check else {})
         tests = [_compile(tree, in_place) for tree in trees]
         program.start({name: job[name] for name in ("kind", "answer", "prompt", "entry_point")})
         names |= {name: program.proxy(name, name in gold.classes) for name in remote}
         names |= {IN_PLACE + name: program.proxy(target, in_place=True) for name, target in in_place.items()}
+        names[IN_PLACE] = program.call_in_place
         for code in tests:
             exec(code, names)
         if is_check:
@@ -94,19 +87,24 @@ def _run_tests(job: Job) -> dict[str, object]:
     return program.outcome() or {"passed": True}
 
 
-RAISED_BY_PROGRAM = "raised_by_program"  # attribute of exceptions that are rebuilt here
 IN_PLACE = "in place: "  # before the name of a function in a call whose result is dropped: no test uses such a name
 
 
 def _compile(tree: ast.Module, functions: Collection[str]) -> CodeType:
     """A test, in which a call of these functions may change its arguments where its result is dropped.
 
-    As in `put_in_order(x)`. Other calls may not: a program could change the very list that its result is compared with.
+    As in `put_in_order(x)` or `Solution().put_in_order(x)`. Other calls may not: a program could change the very list
+    that its result is compared with.
     """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
-            function = node.value.func
-            function.id = IN_PLACE + function.id if function.id in functions else function.id
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            continue
+        call, function = node.value, node.value.func
+        if isinstance(function, ast.Name) and function.id in functions:
+            function.id = IN_PLACE + function.id
+        elif isinstance(function, ast.Attribute):
+            call.args.insert(0, function)
+            call.func = ast.copy_location(ast.Name(IN_PLACE, ast.Load()), function)
     try:
         return compile(tree, "<test>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -166,6 +164,72 @@ def _refuse_ambiguous(program_names: list[str]) -> None:
         )
 
 
+def _calls_a_result(trees: Iterable[ast.Module]) -> bool:
+    """Whether the tests call what a call returns, as in `adder(1)(2)`."""
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return any(isinstance(node, ast.Call) and isinstance(node.func, ast.Call) for node in nodes)
+
+
+def _refuse_modules(trees: Iterable[ast.Module], names: Collection[str]) -> None:
+    """A name with attributes that is no class of the reference program, as in `np.allclose`, is not the program's."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+            name = node.value.id
+            raise CannotJudgeError(
+                f"the tests use {name}.{node.attr} without an import. Import {name} in the problem's setup"
+            )
+
+
+def _refuse_own_judges(trees: Iterable[ast.Module], functions: Collection[str]) -> None:
+    """Refuse tests such as `assert same(f(1), 4)` where both are the program's: it would judge its own result."""
+    for tree in trees:
+        sources: dict[str, set[str]] = {}  # variable -> functions of the program's whose results it may hold
+        for node in ast.walk(tree):
+            if isinstance(node, ast.arg):
+                sources[node.arg] = set(functions)
+            elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.For) and functions:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                value = node.iter if isinstance(node, ast.For) else node.value
+                for target in (name for each in targets for name in ast.walk(each) if isinstance(name, ast.Name)):
+                    sources.setdefault(target.id, set()).update(_sources(value, functions, sources))
+        for test in (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)):
+            for call in _deciding_calls(test):
+                judge = call.func.id if isinstance(call.func, ast.Name) else ""
+                arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+                judged = {name for value in arguments for name in _sources(value, functions, sources)} - {judge}
+                if judge in functions and judged:
+                    raise CannotJudgeError(
+                        f"a test has {judge} decide about the result of {min(judged)}: both are the program's"
+                    )
+
+
+def _deciding_calls(condition: ast.expr) -> Iterable[ast.Call]:
+    """The calls whose truth is the truth of a condition, or its negation."""
+    if isinstance(condition, ast.Call):
+        yield condition
+    elif isinstance(condition, ast.BoolOp):
+        for value in condition.values:
+            yield from _deciding_calls(value)
+    elif isinstance(condition, ast.UnaryOp):
+        yield from _deciding_calls(condition.operand)
+    elif isinstance(condition, ast.Compare):
+        sides = [condition.left, *condition.comparators]
+        if any(isinstance(side, ast.Constant) and side.value in (True, False, None) for side in sides):  # 0 and 1, too
+            for side in sides:
+                yield from _deciding_calls(side)
+
+
+def _sources(value: ast.AST | None, functions: Collection[str], of_variables: dict[str, set[str]]) -> set[str]:
+    """The functions of the program's whose results a value is made from."""
+    sources: set[str] = set()
+    for node in ast.walk(value) if value is not None else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+            sources.add(node.func.id)
+        elif isinstance(node, ast.Name):
+            sources |= of_variables.get(node.id, set())
+    return sources
+
+
 def _program_names(job: Job, gold: "_ReferenceProgram") -> list[str]:
     """The names that the tests use and neither they nor the builtins define.
 
@@ -174,17 +238,16 @@ def _program_names(job: Job, gold: "_ReferenceProgram") -> list[str]:
     """
     used: set[str] = set()
     bound: set[str] = set()
-    for node in _syntax_nodes(job):
-        if isinstance(node, ast.Name):
-            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
+    for text in _test_texts(job):
+        scopes = [symtable.symtable(text, "<test>", "exec")]
+        for scope in scopes:
+            scopes += scope.get_children()
+            for symbol in scope.get_symbols():
+                if symbol.is_global() or scope is scopes[0]:
+                    if symbol.is_referenced():
+                        used.add(symbol.get_name())
+                    if symbol.is_assigned() or symbol.is_imported():
+                        bound.add(symbol.get_name())
     program_names = used - bound - set(vars(builtins)) - {"__name__"}
     if not program_names - set(gold.imports) - set(CONTEST_MODULES):
         program_names |= used & gold.functions & set(vars(builtins))
@@ -264,207 +327,6 @@ class _ReferenceProgram:
             raise CannotJudgeError(
                 f"the tests use {name}, which the reference program does not define: {describe(error)}"
             ) from None
-
-
-class _RemoteProgram:
-    """The program in its process, as the tests see it."""
-
-    def __init__(self, objects: bool) -> None:
-        self._objects = objects
-        self.called = False
-        self.failure = ""  # why the program is wrong, whatever the tests make of it
-        self.cannot_judge = ""  # why the tests cannot be judged
-
-    def outcome(self) -> dict[str, object]:
-        """The result where it does not depend on what the tests say; otherwise empty."""
-        if self.failure:
-            return {"wrong": self.failure}
-        return {"failed": self.cannot_judge} if self.cannot_judge else {}
-
-    def start(self, job: Job) -> None:
-        """Send the program; an error with its own message where it does not run."""
-        with suppress(BrokenPipeError):
-            send(CALLS_FD, job | {"objects": self._objects})
-        reply = self._reply("before its tests")
-        if reply.get("ran") is not True:
-            self._fail(str(reply.get("broken"))[:300])
-
-    def refuse(self, reason: str) -> NoReturn:
-        """The tests cannot be judged."""
-        self.cannot_judge = reason
-        raise CannotJudgeError(reason)
-
-    def _fail(self, reason: str) -> NoReturn:
-        self.failure = self.failure or reason
-        raise ProgramFailedError(reason)
-
-    def proxy(self, name: str, is_class: bool = False, in_place: bool = False) -> Callable[..., object]:
-        """A function that has the program's function, or class, of that name called in the program's process."""
-
-        def call_program(*arguments: object, **keywords: object) -> object:
-            return self.call({"name": name, "in_place": in_place}, arguments, keywords)
-
-        return RemoteClass(self, name) if is_class else call_program
-
-    def make(self, name: str, arguments: tuple[object, ...], keywords: dict[str, object]) -> "RemoteObject":
-        """What a class of the program's makes: an object, also where the program made it a number.
-
-        A test that expects `Pair(1, 2)` would otherwise take the value that it expects from the program.
-        """
-        value = self.call({"name": name, "make": True}, arguments, keywords)
-        return value if isinstance(value, RemoteObject) else self._fail(f"{name} made something that is not an object")
-
-    def call(self, target: Job, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
-        """Call a function or an object of the program's."""
-        self.called = True
-        request = {"arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
-        reply = self._request(target | request)
-        value = self._decode(reply.get("value"))
-        if target.get("in_place") and isinstance(changed := reply.get("arguments"), list):
-            for old, new in zip(arguments, changed, strict=False):
-                _update_in_place(old, self._decode(new))
-        return value
-
-    def get(self, target: Job, name: str) -> object:
-        """An attribute of one of its objects or classes."""
-        return self._decode(self._request(target | {"get": name}).get("value"))
-
-    def set(self, object_id: int, name: str, value: object) -> None:
-        """Set an attribute of one of its objects."""
-        self._request({"object": object_id, "set": name, "value": self._encode(value)})
-
-    def _request(self, message: Job) -> Job:
-        with suppress(BrokenPipeError):  # one that has ended has no reply
-            send(CALLS_FD, message)
-        reply = self._reply("during its tests")
-        if "not_plain" in reply:
-            self._fail(f"the program returned {str(reply['not_plain'])[:300]}")
-        if "raised" in reply:
-            raise _rebuild_exception(str(reply["raised"]), str(reply.get("message")))
-        return reply
-
-    def _reply(self, phase: str) -> Job:
-        try:
-            reply = receive(REPLIES_FD)
-        except MalformedMessageError:
-            reply = {}
-        if reply is None:
-            self._fail(f"the program exited {phase}")
-        if not isinstance(reply, dict):
-            self._fail("the program sent an unreadable reply")
-        return reply
-
-    def _encode(self, value: object) -> object:
-        try:
-            return encode(value, self._object_id)
-        except NotPlainError as error:
-            self.refuse(f"a test passes the program {error}")
-
-    def _object_id(self, value: object) -> object:
-        if isinstance(value, RemoteObject):
-            return value._object_id
-        raise NotPlainError(f"a value of type {type(value).__name__}, which is not plain")
-
-    def _decode(self, value: object) -> object:
-        try:
-            return decode(value, self._object if self._objects else None)
-        except Exception:
-            self._fail("the program returned something that is not a plain value")
-
-    def _object(self, object_id: object) -> object:
-        if type(object_id) is not int:
-            raise ValueError("not a plain value")
-        return RemoteObject(self, object_id)
-
-
-class RemoteClass:
-    """A class of the program's: makes objects, has attributes. What is an instance of it, only the program knows."""
-
-    def __init__(self, program: _RemoteProgram, name: str) -> None:
-        self._program, self._name = program, name
-
-    def __call__(self, *arguments: object, **keywords: object) -> object:
-        return self._program.make(self._name, arguments, keywords)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._program.get({"name": self._name}, name)
-
-    def __instancecheck__(self, value: object) -> bool:
-        return self._cannot_judge() if isinstance(value, RemoteObject) else False
-
-    def _cannot_judge(self, *_: object) -> NoReturn:
-        self._program.refuse(f"a test asks whether something is of the program's class {self._name}")
-
-    __subclasscheck__ = __mro_entries__ = _cannot_judge
-
-
-class RemoteObject:
-    """An object of the program's, held by its number. Nothing that it says about itself counts but plain attributes."""
-
-    __slots__ = ("_object_id", "_program")
-    _object_id: int
-    _program: _RemoteProgram
-
-    def __init__(self, program: _RemoteProgram, object_id: int) -> None:
-        object.__setattr__(self, "_program", program)
-        object.__setattr__(self, "_object_id", object_id)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._program.get({"object": self._object_id}, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._program.set(self._object_id, name, value)
-
-    def __call__(self, *arguments: object, **keywords: object) -> object:
-        return self._program.call({"object": self._object_id}, arguments, keywords)
-
-    def __eq__(self, other: object) -> bool:
-        if other is self:
-            return True
-        if isinstance(other, RemoteObject):
-            self._cannot_judge()
-        return False
-
-    def _cannot_judge(self, *_: object) -> NoReturn:
-        self._program.refuse("a test relies on how the program compares, orders, counts or prints its own objects")
-
-    def __bool__(self) -> bool:
-        raise TypeError("the program returned an object where a plain value is expected")
-
-    __hash__ = _cannot_judge
-
-    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = _cannot_judge
-    __str__ = __repr__ = __format__ = _cannot_judge
-
-
-def _update_in_place(old: object, new: object) -> None:
-    """Arguments that a function changed in place are changed for the test as well."""
-    if type(old) is list and type(new) is list:
-        old[:] = new
-    elif (type(old) is dict and type(new) is dict) or (type(old) is set and type(new) is set):
-        old.clear()
-        old.update(new)
-
-
-def _rebuild_exception(name: str, message: str) -> BaseException:
-    """The exception that the program raised, for tests that expect one; only builtin kinds can be rebuilt.
-
-    Not those that end an iteration: `all(map(f, inputs))` would take a program that raises one for right. Nor those
-    that end a process, such as SystemExit: `except Exception` does not expect them.
-    """
-    kind = getattr(builtins, name, None)
-    error: BaseException = ProgramFailedError(message)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        error = RuntimeError(message)
-        if kind not in (StopIteration, StopAsyncIteration):
-            with suppress(TypeError):  # one that wants more than a message
-                error = kind(message.partition(": ")[2])
-    setattr(error, RAISED_BY_PROGRAM, True)
-    return error
 
 
 def _describe_failure(error: BaseException) -> str:

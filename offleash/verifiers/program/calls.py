@@ -102,7 +102,8 @@ class _CallServer:
         result = target(*arguments, **keywords)  # type: ignore[operator]
         if call.get("in_place") is True:  # the test drops the result, which may be anything
             changed = [
-                self._encode(argument) if isinstance(argument, list | dict | set) else None for argument in arguments
+                self._encode(argument) if isinstance(argument, list | dict | set) else None
+                for argument in [*arguments, *keywords.values()]
             ]
             return {"value": None, "arguments": changed}
         return {"value": {"ref": self._object_id(result)} if call.get("make") is True else self._encode(result)}

@@ -6,7 +6,7 @@ sender's runs. Values that equal plain ones become plain when they are written: 
 scalars and arrays.
 """
 
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -82,6 +82,9 @@ def _pairs(value: dict[object, object]) -> list[list[object]]:
 # kind -> tag, how its content is written, how it is read; the order matters: a datetime is a date
 CODECS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     tuple: ("tuple", list, tuple),
+    # these two compare unlike other dicts, and a test may call most_common
+    OrderedDict: ("ordered", _pairs, OrderedDict),
+    Counter: ("counter", _pairs, lambda content: Counter(dict(content))),
     dict: ("dict", _pairs, dict),
     set: ("set", list, set),
     frozenset: ("frozenset", list, frozenset),
@@ -106,5 +109,13 @@ CODECS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda content: timedelta(*content),
     ),
 }
-CONTAINER_TAGS = {"tuple", "dict", "set", "frozenset", "deque"}  # whose content holds values of any kind
+CONTAINER_TAGS = {
+    "tuple",
+    "dict",
+    "ordered",
+    "counter",
+    "set",
+    "frozenset",
+    "deque",
+}  # whose content holds values of any kind
 READERS_BY_TAG = {tag: read for tag, _, read in CODECS.values()}

@@ -147,6 +147,29 @@ def test_the_key_is_sent_in_its_header_and_shown_nowhere(monkeypatch: pytest.Mon
         assert secret not in message + repr(sampler.about) + repr(vars(sampler))
 
 
+ECHOES = {
+    "a malformed header": Answer(200, b"{}", {"X bad": "hunter2-in-my-code"}),
+    "a redirect": Answer(307, b"", {"Location": "http://host/v1/hunter2-in-my-code"}),
+    "why it ended": chat("fine", finish="stop hunter2-in-my-code"),
+    "the list of models": good({"data": [{"id": "hunter2-in-my-code"}]}),
+}
+
+
+@pytest.mark.parametrize("place", ECHOES)
+def test_a_secret_that_a_server_repeats_anywhere_but_in_a_text_is_masked(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_CODE", "hunter2-in-my-code")
+    with serving(lambda call: ECHOES[place]) as server:
+        try:
+            sampler = opened(server, model="/v1?code=$MY_CODE" + "#m" * (place != "the list of models"), tries=1)
+            result = repr(drawn(sampler, wanted(1))) + repr(sampler.about)
+        except OffleashError as error:
+            result = str(error)
+    assert "[key]" in result
+    assert "hunter2" not in result
+
+
 def test_many_threads_share_one_sampler_and_never_ask_more_at_a_time_than_set() -> None:
     def reply(call: Call) -> Answer:
         time.sleep(0.002)

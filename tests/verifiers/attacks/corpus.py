@@ -432,6 +432,29 @@ TRICKED: dict[str, Attack] = {
     "defines a function of the standard library": tricked(
         ["assert isclose(f(1), 0.25)"], "def isclose(*x): return True\ndef f(x): return 0"
     ),
+    "judges its own result": tricked(
+        ["assert same(f(1), [4, 5])"],
+        "def same(*x): return True\ndef f(x): return 0",
+        "def same(a, b): return a == b\ndef f(x): return [4, 5]",
+    ),
+    "judges its own result without a reference program": tricked(
+        ["assert not differ(f(1), [4, 5])"], "def differ(*x): return False\ndef f(x): return 0"
+    ),
+    "judges its own result in two steps": tricked(
+        ["got = f(1)\nfor value in [got]:\n    assert same(value, [4, 5]) is True"],
+        "def same(*x): return True\ndef f(x): return 0",
+    ),
+    "judges its own result in a function of the tests": tricked(
+        ["def compare(got, wanted):\n    assert distance(got, wanted) == 0\ncompare(f(1), 4)"],
+        "def distance(*x): return 0\ndef f(x): return 0",
+    ),
+    "defines a module that the tests do not import": tricked(
+        ["assert np.allclose(f(1), 4)"], "class np: allclose = staticmethod(lambda *x: True)\ndef f(x): return 0"
+    ),
+    "another order": tricked(
+        ["from collections import OrderedDict\nassert f(1) == OrderedDict([(1, 2), (3, 4)])"],
+        "from collections import OrderedDict\ndef f(x): return OrderedDict([(3, 4), (1, 2)])",
+    ),
     "one object for many": tricked(
         ["assert len({f(Box(1)), f(Box(2))}) == 2"],
         BOX + "b = Box(1)\ndef f(x): return b",

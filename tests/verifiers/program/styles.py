@@ -20,6 +20,49 @@ class Styled:
 
 NODE = "class Node:\n    def __init__(self, data):\n        self.data = data\n        self.left = None\n        self.right = None\n"
 ASSERTS: dict[str, Styled] = {
+    "a name that the tests bind in a function, too": Styled(
+        ["def apply(double, x): return double(x)\nassert apply(double, 2) == 4 and [double for double in [1]] == [1]"],
+        "def double(x): return 2 * x",
+        ["def double(x): return x"],
+    ),
+    "in place by keyword": Styled(
+        ["x = [2, 1]\norder(values=x)\nassert x == [1, 2]"],
+        "def order(values): values.sort()",
+        ["def order(values): return sorted(values)"],
+    ),
+    "in place by a method": Styled(
+        [
+            "x = [2, 1]\nSolution().order(x)\nassert x == [1, 2]",
+            "y = []\ny.append(Solution().count([1]))\nassert y == [1]",
+        ],
+        "class Solution:\n    def order(self, x): x.sort()\n    def count(self, x): return len(x)",
+        ["class Solution:\n    def order(self, x): sorted(x)\n    def count(self, x): return len(x)"],
+    ),
+    "a function as the result": Styled(
+        ["assert adder(1)(2) == 3"],
+        "def adder(x): return lambda y: x + y",
+        ["def adder(x): return lambda y: x", "def adder(x): return x"],
+    ),
+    "an object of a class that the tests do not name": Styled(
+        ["assert made(3).data == 3"],
+        NODE + "def made(x): return Node(x)",
+        [NODE + "def made(x): return Node(0)", "def made(x): return x"],
+    ),
+    "one function of the program's after another": Styled(
+        ["assert to_list(flipped(from_list([1, 2, 3]))) == [3, 2, 1]", "assert is_full(Node(1)) == False"],
+        NODE
+        + "def from_list(x): return tuple(x)\ndef flipped(x): return x[::-1]\ndef to_list(x): return list(x)\ndef is_full(x): return False",
+        [NODE + "from_list = flipped = to_list = list\ndef is_full(x): return False"],
+    ),
+    "a counter and an ordered dict": Styled(
+        [
+            "from collections import OrderedDict\nassert tally('aab').most_common(1) == [('a', 2)]\nassert tally('ab') == {'a': 1, 'b': 1}\nassert ordered('ba') == OrderedDict([('b', 1), ('a', 1)])"
+        ],
+        "from collections import Counter, OrderedDict\ndef tally(x): return Counter(x)\ndef ordered(x): return OrderedDict.fromkeys(x, 1)",
+        [
+            "from collections import Counter, OrderedDict\ndef tally(x): return Counter(x)\ndef ordered(x): return OrderedDict.fromkeys(sorted(x), 1)"
+        ],
+    ),
     "a set": Styled(
         ["assert common([1, 2, 3], [2, 3, 4]) == {2, 3}", "assert common([], [1]) == set()"],
         "def common(a, b): return set(a) & set(b)",

@@ -45,25 +45,32 @@ def test_reference_programs_are_correct_and_wrong_ones_are_wrong() -> None:
     assert len(styled) >= 100
 
 
-@pytest.mark.parametrize(
-    ("tests", "gold", "reason"),
-    [
-        (["assert isinstance(made(), Node)"], NODE + "def made(): return Node(1)", "class Node"),
-        (
-            ["try:\n    f()\nexcept Full:\n    pass"],
-            "class Full(Exception): pass\ndef f(): raise Full",
-            "an exception of the program's class Full",
-        ),
-        (["assert f() == undefined()"], "def f(): return 1", "undefined"),
-        (["import no_such_module\nassert f() == 1"], "def f(): return 1", "not installed here: ModuleNotFoundError"),
-        (["assert gone.x == f()"], "import gone\ndef f(): return 1", "gone"),
-    ],
-)
-def test_tests_that_cannot_be_judged_fail_with_the_reason(tests: list[str], gold: str, reason: str) -> None:
-    details: dict[str, object] = {"kind": "asserts", "setup": "", "tests": tests}
-    with Pool(1) as pool:
-        ((_, judgement),) = pool.judge(
-            VERIFIERS["program"], [Case("def f(): return 1\n" + gold, gold, details=details)]
-        )
-    assert judgement.verdict is Verdict.FAILED
-    assert reason in judgement.reason
+# tests, reference program, and what the reason must name
+UNJUDGED = [
+    (["assert isinstance(made(), Node)"], NODE + "def made(): return Node(1)", "class Node"),
+    (["assert type(made()) == Node"], NODE + "def made(): return Node(1)", "class Node"),
+    (["assert vars(made()) == {'data': 1}"], NODE + "def made(): return Node(1)", "its own objects"),
+    (["assert (made() + made()).data == 2"], NODE + "def made(): return Node(1)", "its own objects"),
+    (["import copy\nassert copy.deepcopy(made()).data == 1"], NODE + "def made(): return Node(1)", "its own objects"),
+    (
+        ["try:\n    f()\nexcept Full:\n    pass"],
+        "class Full(Exception): pass\ndef f(): raise Full",
+        "an exception of the program's class Full",
+    ),
+    (["assert f() == undefined()"], "def f(): return 1", "undefined"),
+    (["import no_such_module\nassert f() == 1"], "def f(): return 1", "not installed here: ModuleNotFoundError"),
+    (["assert gone.x == f()"], "import gone\ndef f(): return 1", "gone"),
+    (["assert np.isclose(f(), 1)"], "", "Import np in the problem's setup"),
+    (["assert same(f(), 1)"], "def same(a, b): return a == b\ndef f(): return 1", "same decide about the result of f"),
+]
+
+
+def test_tests_that_cannot_be_judged_fail_with_the_reason() -> None:
+    cases = [
+        Case("def f(): return 1\n" + gold, gold, details={"kind": "asserts", "setup": "", "tests": tests})
+        for tests, gold, _ in UNJUDGED
+    ]
+    with Pool(2) as pool:
+        actual = dict(pool.judge(VERIFIERS["program"], cases))
+    assert [actual[place].verdict for place in range(len(cases))] == [Verdict.FAILED] * len(cases)
+    assert [actual[n].reason for n, (_, _, reason) in enumerate(UNJUDGED) if reason not in actual[n].reason] == []
