@@ -35,8 +35,8 @@ BLOCKED_SYSTEM_CALLS: dict[str, tuple[int, tuple[int, ...]]] = {
         ),
     ),
 }
-# Calls that are refused with some arguments: by machine, the numbers of mmap, socket and setsockopt.
-RESTRICTED_SYSTEM_CALLS = {"x86_64": (9, 41, 54), "aarch64": (222, 198, 208)}
+# Calls that are refused with some arguments: by machine, the numbers of mmap, socket, socketpair and setsockopt.
+RESTRICTED_SYSTEM_CALLS = {"x86_64": (9, 41, 53, 54), "aarch64": (222, 198, 199, 208)}
 MAP_SHARED_ANONYMOUS, AF_UNIX, SO_SNDBUF, SO_SNDBUFFORCE = 0x21, 1, 7, 32  # mmap(2), socket(2), socket(7)
 
 
@@ -100,7 +100,7 @@ def block_system_calls() -> None:
 
 
 def _filter_program(
-    architecture: int, numbers: tuple[int, ...], mmap: int, socket: int, setsockopt: int
+    architecture: int, numbers: tuple[int, ...], mmap: int, socket: int, socketpair: int, setsockopt: int
 ) -> list[tuple[int, int, int, int]]:
     """The filter, as instructions of BPF: code, jump if true, jump if false, constant.
 
@@ -116,6 +116,7 @@ def _filter_program(
     for number, argument, bits, value, if_equal, otherwise in (
         (mmap, 3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS, refusal, 0),
         (socket, 0, all_bits, AF_UNIX, 0, refusal),
+        (socketpair, 0, all_bits, AF_UNIX, 0, refusal),
         (setsockopt, 2, all_bits, SO_SNDBUF, refusal, 0),
         (setsockopt, 2, all_bits, SO_SNDBUFFORCE, refusal, 0),
     ):

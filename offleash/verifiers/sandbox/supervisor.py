@@ -39,7 +39,16 @@ PRELOADED = "preloaded"  # in place of a program: a module that the launcher has
 NOBODY = 65534
 CHECK_INTERVAL = 0.05  # seconds between two looks at what all processes hold
 PAGE_BYTES = resource.getpagesize()
-SOCKET_BYTES = 212_992  # what one socket may hold: the kernel's net.core.wmem_default
+
+
+def _bytes_of_a_socket() -> int:
+    """What one socket may hold: net.core.wmem_default, which a network namespace of one's own does not show."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(read_small_file("/proc/sys/net/core/wmem_default"))
+    return 212_992  # the kernel's own
+
+
+SOCKET_BYTES = _bytes_of_a_socket()  # read in the launcher, before it enters any namespace
 
 
 def main(arguments: list[str]) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (programs read better unbroken)
 """Memory, files and processor time that no process shows are refused or counted, by both ways to isolate."""
 
 from dataclasses import replace
@@ -23,10 +24,13 @@ def pages_in_a_pipe():
     if ctypes.CDLL(None).vmsplice(os.pipe()[1], vector, 1, 0) < 0: raise OSError
 def a_network_socket(): socket.socket()
 def a_kernel_socket(): socket.socket(16, socket.SOCK_RAW)
+def a_pair_of_another_family():
+    if ctypes.CDLL(None, use_errno=True).socketpair(30, 1, 0, (ctypes.c_int * 2)()) < 0 and ctypes.get_errno() == 38: raise OSError
 def a_large_buffer(): socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 def f():
     held = []
-    for hold in (shared_pages, pages_of_a_device, pages_in_a_pipe, a_network_socket, a_kernel_socket, a_large_buffer):
+    for hold in (shared_pages, pages_of_a_device, pages_in_a_pipe, a_network_socket, a_kernel_socket,
+                 a_pair_of_another_family, a_large_buffer):
         try: hold()
         except OSError: continue
         held.append(hold.__name__)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offleash.verifiers.program.plain import NotPlainError, decode, encode
@@ -43,6 +43,7 @@ def sent(value: object) -> object:
     return decode(json.loads(json.dumps(encode(value))))
 
 
+@settings(max_examples=50)  # making a nested value takes longer than sending it
 @given(VALUES)
 def test_what_is_plain_arrives_as_it_was(value: object) -> None:
     actual = sent(value)
@@ -57,6 +58,8 @@ def test_what_is_plain_arrives_as_it_was(value: object) -> None:
         bytearray(b"x"),
         range(3, 9, 2),
         collections.deque([1, (2, 3)]),
+        collections.Counter("aab"),
+        collections.OrderedDict([("b", 1), ("a", [2])]),
         datetime(2024, 2, 29, 12, 30, 1, 5),
         date(2024, 2, 29),
         time(1, 2, 3),

@@ -42,7 +42,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+LAUNCHER = run.Launcher()  # one for all tests: it ends with this process
+
+
 def judged(details: dict[str, object], answer: str, gold: str | None = None) -> Judgement:
+    run.POLICY.set(run.SandboxPolicy(launcher=LAUNCHER))
     return decide(Case(answer, gold, details=details))
 
 
