@@ -12,7 +12,14 @@ import pytest
 
 import offleash
 from offleash.verifiers.sandbox import interpreter
-from offleash.verifiers.sandbox.run import CompletedCommand, ProcessEnd, ResourceLimits, run, unavailable_reason
+from offleash.verifiers.sandbox.run import (
+    CompletedCommand,
+    Launcher,
+    ProcessEnd,
+    ResourceLimits,
+    run,
+    unavailable_reason,
+)
 from tests.verifiers.sandbox.outside import crowded, gone, listening
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
@@ -26,9 +33,12 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
+LAUNCHER = Launcher()  # one for all tests: it ends with this process
+
+
 def python(backend: str, script: str, **limits: float) -> CompletedCommand:
     command = [interpreter.PYTHON, "-S", "-c", script]
-    return run(command, ResourceLimits(**({"seconds": 8.0} | limits)), backend=backend)  # type: ignore[arg-type]
+    return run(command, ResourceLimits(**({"seconds": 8.0} | limits)), backend=backend, launcher=LAUNCHER)  # type: ignore[arg-type]
 
 
 def said(backend: str, script: str) -> str:
@@ -44,9 +54,10 @@ def test_a_command_in_it_answers(backend: str) -> None:
 def test_files_of_the_host_are_not_there(backend: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret")
-    for path in (secret, Path.home(), Path.cwd() / "pyproject.toml", Path(__file__), "/etc/passwd", "/etc/shadow"):
-        script = f"import os\np = {str(path)!r}\nprint(os.path.isdir(p) and os.listdir(p) or os.path.exists(p))"
-        inside = said(backend, script)
+    paths = [secret, Path.home(), Path.cwd() / "pyproject.toml", Path(__file__), "/etc/passwd", "/etc/shadow"]
+    script = f"import os\nfor p in {[str(path) for path in paths]!r}:\n"
+    script += "    print(os.path.isdir(p) and os.listdir(p) or os.path.exists(p))"
+    for path, inside in zip(paths, said(backend, script).splitlines(), strict=True):
         for above in {parent for needed in interpreter.needed_files() for parent in Path(needed).parents}:
             inside = inside.replace(repr(above.name), "")  # folders on the way to a Python that lives there
         assert inside in ("False", "[]"), path
