@@ -248,10 +248,8 @@ def _center(
         root_UJ = chance_UJ * weight_J * (np.sqrt(slope * count_U) / mean_U)[:, None]
         if floor is not None:
             root_UJ = np.concatenate([root_UJ, log_slope_J[None]])
-        hessian_JJ = root_UJ.T @ root_UJ
-        hessian_JJ.flat[:: weight_J.size + 1] += 1.0
         gradient_J = linear_J * weight_J + log_slope_J + 1.0
-        step_J, total_J = np.linalg.solve(hessian_JJ, np.stack([gradient_J, weight_J], axis=1)).T
+        step_J, total_J = _solve(root_UJ, np.stack([gradient_J, weight_J], axis=1)).T
         step_J = step_J - (weight_J @ step_J) / (weight_J @ total_J) * total_J  # the weights keep their sum
         decrement = float(gradient_J @ step_J)
         if decrement < SMALL_DECREMENT:
@@ -266,3 +264,16 @@ def _center(
             break  # rounding: no step improves
         weight_J, now = next_J / next_J.sum(), reached
     return weight_J
+
+
+def _solve(root_UJ: Floats, right_JX: Floats) -> Floats:
+    """Solve (1 + R'R) x = right, by the smaller of two matrices: often there are fewer distinct counts than rates."""
+    counts, rates = root_UJ.shape
+    if counts >= rates:
+        hessian_JJ = root_UJ.T @ root_UJ
+        hessian_JJ.flat[:: rates + 1] += 1.0
+        return np.asarray(np.linalg.solve(hessian_JJ, right_JX), dtype=np.float64)
+    # Woodbury: (1 + R'R)^-1 = 1 - R'(1 + RR')^-1 R
+    small_UU = root_UJ @ root_UJ.T
+    small_UU.flat[:: counts + 1] += 1.0
+    return np.asarray(right_JX - root_UJ.T @ np.linalg.solve(small_UU, root_UJ @ right_JX))
