@@ -189,7 +189,8 @@ def _cells(comparison: Comparison) -> Table:
     if evidence.basis != ALL_SAMPLES and evidence.E is not None and evidence.S is not None:
         if at_k is not None:
             table.add_row(unchanged, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", "")
-        table.add_row(f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), "")
+        # a longer label would cut the numbers off; the sentence above the table has both n
+        table.add_row("tested: all samples" if null else "tested", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
         table.add_row(unchanged, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
