@@ -132,13 +132,16 @@ def test_the_range_holds_the_truth_whatever_the_distribution_of_rates(world: Wor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [*WORLDS, *BETA_WORLDS])
-@pytest.mark.parametrize(("problems", "n"), [(30, 16), (30, 256), (100, 64), (500, 64), (500, 1024)])
-def test_the_range_holds_the_truth_in_ninety_percent_of_studies(world: World, problems: int, n: int) -> None:
-    expected, seen, shown = held(world, problems, n, 200)
-    print(f"forecast {world.__name__} N={problems} n={n}: expected {expected}, seen {seen}, shown {shown}")
-    assert expected.min() >= 0.9
-    assert seen.min() >= 0.9
-    assert shown >= 0.5
+def test_the_range_holds_the_truth_in_ninety_percent_of_studies(world: World) -> None:
+    """200 studies, 40 of each size; a size alone may fall below 90% by luck, 80% hardly ever."""
+    sizes = ((30, 16), (30, 256), (100, 64), (500, 64), (500, 1024))
+    every = [held(world, *size, 40) for size in sizes]
+    expected, seen, shown = (np.array([shares[i] for shares in every]) for i in range(3))
+    means = expected.mean(axis=0), seen.mean(axis=0)
+    print(f"forecast {world.__name__}: expected {means[0]}, seen {means[1]}, shown {shown.mean()}")
+    assert np.min(means) >= 0.9
+    assert min(expected.min(), seen.min()) >= 0.8
+    assert shown.min() >= 0.5
 
 
 def test_the_range_is_no_wider_than_many_problems_leave_open() -> None:

@@ -21,7 +21,8 @@ from offleash.stats.support_classes import Cells, ratio, reach_PRK, thinned_cell
 
 NAMES = (*METRICS, "before", "after", "difference")
 POPULATION = 30_000
-SHORT, LONG = 300, 2000
+SHORT, LONG = 300, 1000
+REPLICATES = 1000
 BATCH = 200  # studies that share one matrix of weights
 
 World = np.ndarray  # (problems, 2): the rate of each problem before and after
@@ -168,7 +169,8 @@ def test_studies_side_by_side_have_the_intervals_of_each_alone() -> None:
 def test_intervals_hold_the_value_of_the_population(
     world: str, problems: int, strata: int, n: int, k: int, studies: int
 ) -> None:
-    result = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000, strata)
+    result = coverage(WORLDS[world](), problems, n, k, studies, REPLICATES, strata)
+    print(f"coverage {world} N={problems} strata={strata} k={k}", {name: round(result[name][0], 3) for name in NAMES})
     for name in (*METRICS, "difference"):
         held, narrowest = result[name]
         assert held >= 0.92 - slack(0.92, studies), (name, held)
@@ -231,7 +233,7 @@ def hard_problems() -> World:
 @pytest.mark.parametrize(("n", "k"), [(32, 32), (64, 8)], ids=["whole budget", "thinned"])
 @pytest.mark.parametrize("world", ["same model", "sharpened"])
 def test_intervals_of_pass_at_k_of_one_run_hold_it(world: str, n: int, k: int, problems: int, studies: int) -> None:
-    result = coverage(WORLDS[world](), problems, n, k, studies, 1000 if studies == SHORT else 4000)
+    result = coverage(WORLDS[world](), problems, n, k, studies, REPLICATES)
     for name in ("before", "after"):
         assert 0.92 - slack(0.92, studies) <= result[name][0] <= 0.995, (name, result[name])
 
@@ -246,7 +248,7 @@ def test_intervals_of_pass_at_k_of_one_run_hold_it_near_its_ends(world: Callable
     assert result["before"][0] >= 0.92 - slack(0.92, 1000), result["before"]
 
 
-@lengths(200, 2000)
+@lengths(200, 500)
 @pytest.mark.parametrize("world", ["same model", "sharpened"])
 def test_bands_hold_the_whole_curve(world: str, studies: int) -> None:
     held, pointwise = whole_curves(WORLDS[world](), 100, 32, studies)
@@ -301,7 +303,7 @@ def test_the_same_model_is_called_changed_no_more_often_than_it_says(problems: i
             assert abs(np.mean(p[name] <= 0.05) - 0.05) <= 0.015 + slack(0.05, studies)
 
 
-@lengths(200, 2000)
+@lengths(200, LONG)
 def test_losses_are_not_called_where_rates_only_rise(studies: int) -> None:
     rate = hard_and_easy(np.random.default_rng(4))
     p = sizes(np.stack([rate, np.sqrt(rate)], axis=1), 100, 32, studies)
@@ -309,7 +311,7 @@ def test_losses_are_not_called_where_rates_only_rise(studies: int) -> None:
     assert np.mean(p["p_E"] <= 0.05) > 0.5  # a small p_E says that some rate rose, which sharpening alone does
 
 
-@lengths(200, 2000)
+@lengths(200, LONG)
 def test_real_losses_are_seen(studies: int) -> None:
     p = sizes(sharpened(), 500, 32, studies)
     assert np.mean(p["p_S"] <= 0.05) > 0.5
@@ -335,7 +337,7 @@ def bounds_on_losses(world: World, problems: int, n: int, studies: int) -> np.nd
     return np.array(rows)
 
 
-@lengths(200, 2000)
+@lengths(200, LONG)
 @pytest.mark.parametrize("rise", [False, True], ids=["others keep", "others rise"])
 @pytest.mark.parametrize("problems", [30, 200])
 def test_real_losses_are_at_least_as_many_as_is_said(rise: bool, problems: int, studies: int) -> None:
@@ -347,7 +349,7 @@ def test_real_losses_are_at_least_as_many_as_is_said(rise: bool, problems: int, 
         assert np.median(said / real) > 0.25  # and the bound is of use
 
 
-@lengths(300, 2000)
+@lengths(300, LONG)
 def test_no_loss_is_said_to_be_real_between_two_runs_of_one_model(studies: int) -> None:
     said, _, gains = bounds_on_losses(same_model(), 100, 32, studies).T
     assert np.mean(said > 0) <= 0.05 + slack(0.05, studies)
@@ -377,7 +379,7 @@ def retests(world: World, problems: int, n: int, k: int, studies: int) -> dict[s
     }
 
 
-@lengths(300, 2000)
+@lengths(300, LONG)
 @pytest.mark.parametrize("problems", [30, 100])
 @pytest.mark.parametrize("world", list(WORLDS))
 def test_intervals_of_the_retest_hold_its_value(world: str, problems: int, studies: int) -> None:
@@ -439,7 +441,7 @@ def crossings(world: World, problems: int, n: int, studies: int) -> dict[str, fl
     }
 
 
-@lengths(200, 1000)
+@lengths(200, LONG)
 @pytest.mark.parametrize("problems", [100, 400])
 def test_intervals_of_the_crossing_and_of_the_equivalent_budget_hold_them(problems: int, studies: int) -> None:
     result = crossings(leashed(), problems, 64, studies)
@@ -477,7 +479,7 @@ def test_runs_that_stop_early_are_unbiased_and_have_the_table_of_the_full_draw(u
     assert early.drawn_PR.sum() < 0.9 * full.drawn_PR.sum()
 
 
-@lengths(300, 2000)
+@lengths(300, LONG)
 def test_intervals_of_runs_that_stop_early_hold_the_value_of_the_population(studies: int) -> None:
     world, problems, k = sharpened(), 100, 16
     early, _ = stopped_study(world, problems * studies, 32, 5, 18)
