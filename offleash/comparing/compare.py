@@ -33,12 +33,13 @@ from offleash.stats.curves import (
     crossing,
     curve,
     dense_budgets,
+    equivalent_budget,
     equivalent_budgets,
 )
 from offleash.stats.intervals import Interval
 from offleash.stats.pass_at_k import pass_at_k_prefix, sampling_efficiency_gap
 from offleash.stats.portfolio import Portfolio, portfolio
-from offleash.stats.significance import undecided_bounds
+from offleash.stats.significance import joint_confidence, undecided_bounds
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Comparison:
     evidence: Evidence
     crossing: Crossing
     equivalent: tuple[EquivalentBudget, ...]  # for k = 1, 2, 4, ...: kappa(k)
+    first_try: Interval  # of the difference of pass@1, with the confidence that all runs after the first share
+    worth_at_most: float  # upper end of equivalent[0] with that confidence
     portfolio: Portfolio | None
     guessing: Guessing
     answers: list[Answers] | None  # how often each answer was given, per run; None where a run keeps none
@@ -137,7 +140,9 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     """
     if len(runs) < 2:
         names = ", ".join(run.name for run in runs) or "none"
-        raise OffleashError(f"A comparison needs two runs, before and after; found {len(runs)} ({names}).")
+        raise OffleashError(
+            f"A comparison needs two runs, before and after; found {len(runs)} ({names}). Name another run."
+        )
     if len(runs) == 2:
         return [compare(runs[0], runs[1], question)]
     question = question or Question()
@@ -197,6 +202,8 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
         change = change_at(cells(pair).sums(question.replicates, question.seed), 0, pair, question.rule)
     answers_R = answers([before, after], counted, tables)
     shown, decided = budgets(most), _nothing_undecided(pair, question, k)
+    equivalent, confidence = equivalent_budgets(sums, shown, pair=pair), joint_confidence(runs_after)
+    worth = equivalent[0] if runs_after == 1 else equivalent_budget(sums, level=confidence, pair=pair)
     return Comparison(
         before=before,
         after=after,
@@ -216,7 +223,9 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
             runs=runs_after,
         ),
         crossing=crossing(sums, pair),
-        equivalent=equivalent_budgets(sums, shown, pair=pair),
+        equivalent=equivalent,
+        first_try=sums.intervals("difference", sums.index_of(1), confidence)[0],
+        worth_at_most=worth.high,
         portfolio=_portfolio(pair, k, question.seed),
         guessing=guessing(pair, answers_R, counted, question, redraw=not greedy),
         answers=answers_R,

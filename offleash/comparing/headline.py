@@ -12,7 +12,8 @@ The rules, in this order, at 95% confidence; reach is the number of problems tha
 | `no_change` | none of the above: reach is not shown to have changed |
 
 m is the upper end of the equivalent budget at k = 1: how many base samples one RL sample is worth, at most. The
-headline is always per problem and by the rule `seen`, whatever the comparison counts.
+headline is always per problem and by the rule `seen`, whatever the comparison counts. With several runs after the first
+each of these tests is at a level that they share: the findings of all of them hold together with 95% confidence.
 """
 
 from dataclasses import dataclass
@@ -83,8 +84,9 @@ class _Facts:
     expected_losses: float | None  # of an unchanged model, at k as the table
     beyond: int  # gains beyond sharpening
     reach: ReachChange
-    first: FirstTry  # pass@1 of both runs and the interval of its difference
-    worth: EquivalentBudget  # m: base samples that one RL sample is worth
+    first: FirstTry
+    worth: EquivalentBudget  # base samples that one RL sample is worth
+    worth_at_most: float  # m: its upper end
     crossing: Crossing
 
 
@@ -110,25 +112,30 @@ def _facts(comparison: Comparison) -> _Facts:
             runs=comparison.evidence.runs_tested,
         )
     worth, cross = comparison.equivalent[0], comparison.crossing
-    before, after, difference = (comparison.curves[name] for name in ("before", "after", "difference"))
+    worth_at_most, first_try = comparison.worth_at_most, comparison.first_try
+    before, after = (comparison.curves[name] for name in ("before", "after"))
+    confidence = joint_confidence(tested.runs_tested)
     if comparison.tally.per is not Per.PROBLEM:  # its curves are of answers or solutions
         sums = thinned_cells(pair, dense_budgets(common_budget(pair))).sums(question.replicates, question.seed)
         worth, cross = equivalent_budget(sums, pair=pair), crossing(sums, pair)
-        before, after, difference = (curve(sums, name, sums.k_K[:1]) for name in ("before", "after", "difference"))
+        worth_at_most = equivalent_budget(sums, level=confidence, pair=pair).high
+        before, after = (curve(sums, name, sums.k_K[:1]) for name in ("before", "after"))
+        first_try = sums.intervals("difference", sums.index_of(1), confidence)[0]
     return _Facts(
         change,
         tested.losses_at_least,
         None if tested.basis == ALL_SAMPLES or tested.null is None else tested.S,
         None if tested.at_k is None else tested.at_k.changed,
-        gains_beyond_sharpening(pair, worth.high, ALPHA / tested.runs_tested),
-        reach_change(pair, k),
+        gains_beyond_sharpening(pair, worth_at_most, ALPHA / tested.runs_tested),
+        reach_change(pair, k, confidence),
         FirstTry(
             float(before.value_K[0]),
             float(after.value_K[0]),
-            bool(difference.low_K[0] > 0),
-            bool(difference.high_K[0] < 0),
+            first_try.low > 0,
+            first_try.high < 0,
         ),
         worth,
+        worth_at_most,
         cross,
     )
 
@@ -185,7 +192,7 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
         m = facts.worth.k
         worth = "" if m is None else f"; at k = 1 one {rl} sample is worth {m:.3g} of {base}, so this may be sharpening"
         sentences.append(f"pass@{k:,} rose from {before / n:.1%} to {after / n:.1%}{worth}.")
-    if change.E >= LEAST and not np.isfinite(facts.worth.high):
+    if change.E >= LEAST and not np.isfinite(facts.worth_at_most):
         more = f"One {rl} sample may be worth more than {counted(facts.worth.most, 'sample')} of {base}"
         sentences.append(f"{more}, so sharpening and expansion cannot be told apart.")
     if finding is Finding.NO_CHANGE and not facts.losses:
@@ -220,7 +227,7 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
         gained = f"gained {some} of the {whole(left)} that {base} does not reach"
     if facts.beyond:
         gained += f" (at least {facts.beyond} by more than sharpening explains)"
-    elif change.E and np.isfinite(facts.worth.high):
+    elif change.E and np.isfinite(facts.worth_at_most):
         gained += " (not significantly more than sharpening explains)"
     # one subject for both verbs, unless a clause in between has another
     joined = f" and {gained}" if reached >= LEAST and gained.startswith("gained") else f", and {gained}"

@@ -12,13 +12,13 @@ from offleash.data.tally import Tally
 from offleash.stats.binomials import Float, Integer, binomial_pmf
 from offleash.stats.chance import holm
 from offleash.stats.pass_at_k import log_miss_stopped
+from offleash.stats.significance import CONFIDENCE, TIE_FACTOR
 from offleash.stats.support_classes import AFTER, BEFORE
 
 Z = 1.96  # each side of 95%
 UNSEEN = 2.0  # variance granted to gains too rare to be seen: with it, E = 0 requires 3 more losses than gains
 STEPS = 80  # of the golden-section search: the interval shrinks to 2e-17
 GOLDEN = (5**0.5 - 1) / 2
-TIE_FACTOR = 1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ReachChange:
     rose: bool
 
 
-def reach_change(pair: Tally, k: int) -> ReachChange:
+def reach_change(pair: Tally, k: int, confidence: float = CONFIDENCE) -> ReachChange:
     """Whether the number of problems within reach of k samples differs between two runs, on these very problems.
 
     The variance of a problem's estimated reach is at most k/n a(1-a), a = 1-(1-p)^k (Hoeffding 1948, for U-statistics),
@@ -43,9 +43,10 @@ def reach_change(pair: Tally, k: int) -> ReachChange:
     Args:
         pair: a tally of two runs, before and after, per problem.
         k: the budget.
+        confidence: with which neither `fell` nor `rose` is wrong; half of the error goes to each.
 
     Returns:
-        Both reaches; `fell` and `rose` are wrong in at most 2.5% of studies each.
+        Both reaches, and whether the second is significantly lower or higher.
 
     Example:
         >>> pair = ol.tally_of_counts(64, [[40, 0]] * 5 + [[30, 50]] * 20 + [[0, 0]] * 5)
@@ -65,8 +66,14 @@ def reach_change(pair: Tally, k: int) -> ReachChange:
     difference = float(reach_R[AFTER] - reach_R[BEFORE])
     unreached_R = (pair.correct_PR == 0).sum(axis=0)
 
+    z = Z
+    if confidence != CONFIDENCE:
+        from statistics import NormalDist  # a hundredth of a second that a comparison of two runs can spare
+
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+
     def limit(unseen: int) -> float:
-        return float(min(Z * np.sqrt(variance + UNSEEN), Z * np.sqrt(variance) + unseen)) + 1e-9
+        return float(min(z * np.sqrt(variance + UNSEEN), z * np.sqrt(variance) + unseen)) + 1e-9
 
     return ReachChange(
         k,

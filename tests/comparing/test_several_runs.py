@@ -7,10 +7,13 @@ import pytest
 
 import offleash as ol
 from offleash.comparing.checkpoints import several_runs
-from offleash.comparing.question import RunsAre
+from offleash.comparing.compare import compare
+from offleash.comparing.headline import headline
+from offleash.comparing.question import Question, RunsAre
 from offleash.errors import OffleashError
 from offleash.reporting.comparison import document
 from offleash.results.result import shown
+from offleash.stats.reach import reach_change
 from offleash.stats.significance import joint_confidence, joint_lists, losses_at_least, problem_tests
 
 N = 64
@@ -93,6 +96,23 @@ def test_a_loss_of_one_checkpoint_is_corrected_over_all_of_them(tmp_path: Path) 
     assert among.listed_from is not None
     assert alone.listed_from is not None
     assert (alone.listed_from.lost, among.listed_from.lost) == (8, 12)
+
+
+def test_a_rise_of_pass_at_1_is_corrected_over_all_runs(tmp_path: Path) -> None:
+    """Rates rise on 80 problems and fall less on 80 others: 2.5 standard errors, in one of twenty runs."""
+    runs = ol.load(counts(tmp_path, "base", [20] * 160)), ol.load(counts(tmp_path, "step20", [27, 16] * 80))
+    alone, among = (compare(*runs, Question(replicates=1000), runs_after) for runs_after in (1, 20))
+    assert headline(alone).finding == "sharpened"
+    assert headline(among).finding == "no_change"
+    assert "pass@1 31% -> 34% (not significant)" in headline(among).text
+    assert alone.worth_at_most == alone.equivalent[0].high < among.worth_at_most
+
+
+def test_a_fall_of_reach_is_corrected_over_all_runs() -> None:
+    """Five problems fewer and one of them solved once: 2.9 standard deviations, with two for gains too rare to see."""
+    pair = ol.tally_of_counts(N, [[20, 0]] * 4 + [[1, 0], [0, 0], [0, 0]] + [[40, 40]] * 20)
+    assert reach_change(pair, N).fell
+    assert not reach_change(pair, N, joint_confidence(20)).fell
 
 
 NAMES = {
