@@ -182,51 +182,71 @@ def _refuse_modules(trees: Iterable[ast.Module], names: Collection[str]) -> None
 
 def _refuse_own_judges(trees: Iterable[ast.Module], functions: Collection[str]) -> None:
     """Refuse tests such as `assert same(f(1), 4)` where both are the program's: it would judge its own result."""
-    for tree in trees:
-        sources: dict[str, set[str]] = {}  # variable -> functions of the program's whose results it may hold
-        for node in ast.walk(tree):
-            if isinstance(node, ast.arg):
-                sources[node.arg] = set(functions)
-            elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.For) and functions:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                value = node.iter if isinstance(node, ast.For) else node.value
-                for target in (name for each in targets for name in ast.walk(each) if isinstance(name, ast.Name)):
-                    sources.setdefault(target.id, set()).update(_sources(value, functions, sources))
-        for test in (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)):
-            for call in _deciding_calls(test):
-                judge = call.func.id if isinstance(call.func, ast.Name) else ""
-                arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-                judged = {name for value in arguments for name in _sources(value, functions, sources)} - {judge}
-                if judge in functions and judged:
-                    raise CannotJudgeError(
-                        f"a test has {judge} decide about the result of {min(judged)}: both are the program's"
-                    )
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    bindings: dict[str, list[ast.expr]] = {}  # what a variable of the tests may be
+    for node in nodes:
+        if isinstance(node, ast.arg):  # anything
+            bindings[node.arg] = [ast.Call(ast.Name(name), [], []) for name in functions]
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.For | ast.comprehension):
+            value = node.iter if isinstance(node, ast.For | ast.comprehension) else node.value
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name) and value is not None:
+                        bindings.setdefault(name.id, []).append(value)
+    conditions = [node.test for node in nodes if isinstance(node, ast.Assert | ast.If | ast.While | ast.IfExp)]
+    conditions += [
+        node.args[0]
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("assertTrue", "assertFalse") and node.args
+    ]
+    for judge, arguments in _deciding_calls(conditions, functions, bindings):
+        judged = _sources(arguments, functions, bindings) - {judge}
+        if judged:
+            raise CannotJudgeError(
+                f"a test has {judge} decide about the result of {min(judged)}: both are the program's"
+            )
 
 
-def _deciding_calls(condition: ast.expr) -> Iterable[ast.Call]:
-    """The calls whose truth is the truth of a condition, or its negation."""
-    if isinstance(condition, ast.Call):
-        yield condition
-    elif isinstance(condition, ast.BoolOp):
-        for value in condition.values:
-            yield from _deciding_calls(value)
-    elif isinstance(condition, ast.UnaryOp):
-        yield from _deciding_calls(condition.operand)
-    elif isinstance(condition, ast.Compare):
-        sides = [condition.left, *condition.comparators]
-        if any(isinstance(side, ast.Constant) and side.value in (True, False, None) for side in sides):  # 0 and 1, too
-            for side in sides:
-                yield from _deciding_calls(side)
+def _deciding_calls(
+    conditions: list[ast.expr], functions: Collection[str], bindings: dict[str, list[ast.expr]]
+) -> Iterable[tuple[str, list[ast.expr]]]:
+    """The calls of these functions, with their arguments, whose truth makes conditions true or false."""
+    unvisited, seen = list(conditions), set()
+    while unvisited:
+        node = unvisited.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if node.func.id in functions:
+                yield node.func.id, arguments
+            else:  # all, any, bool; and map, which calls its first argument
+                for name in (each.id for each in arguments if isinstance(each, ast.Name) and each.id in functions):
+                    yield name, arguments
+                unvisited += arguments
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Constant) and side.value in (True, False, None) for side in sides):  # 0, 1 too
+                unvisited += sides
+        elif isinstance(node, ast.Name) and node.id not in seen:
+            seen.add(node.id)
+            unvisited += bindings.get(node.id, [])
+        elif isinstance(node, ast.BoolOp | ast.UnaryOp | ast.IfExp | ast.NamedExpr | ast.List | ast.Tuple):
+            unvisited += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
+            unvisited.append(node.elt)
 
 
-def _sources(value: ast.AST | None, functions: Collection[str], of_variables: dict[str, set[str]]) -> set[str]:
-    """The functions of the program's whose results a value is made from."""
+def _sources(values: Iterable[ast.AST], functions: Collection[str], bindings: dict[str, list[ast.expr]]) -> set[str]:
+    """The functions of the program's whose results values are made from."""
     sources: set[str] = set()
-    for node in ast.walk(value) if value is not None else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
-            sources.add(node.func.id)
-        elif isinstance(node, ast.Name):
-            sources |= of_variables.get(node.id, set())
+    unvisited, seen = list(values), set()
+    while unvisited:
+        for node in ast.walk(unvisited.pop()):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+                sources.add(node.func.id)
+            elif isinstance(node, ast.Name) and node.id not in seen:
+                seen.add(node.id)
+                unvisited += bindings.get(node.id, [])
     return sources
 
 

@@ -448,6 +448,20 @@ TRICKED: dict[str, Attack] = {
         ["def compare(got, wanted):\n    assert distance(got, wanted) == 0\ncompare(f(1), 4)"],
         "def distance(*x): return 0\ndef f(x): return 0",
     ),
+    "judges its own results one by one": tricked(
+        ["assert all(same(f(x), y) for x, y in [(1, 4)])", "assert all(map(same, [f(1)], [4]))"],
+        "def same(*x): return True\ndef f(x): return 0",
+    ),
+    "judges its own result before the assertion": tricked(
+        ["ok = same(f(1), 4)\nassert ok"], "def same(*x): return True\ndef f(x): return 0"
+    ),
+    "judges its own result in a condition": tricked(
+        ["if differ(f(1), 4):\n    raise AssertionError"], "def differ(*x): return False\ndef f(x): return 0"
+    ),
+    "judges its own result in a unittest": tricked(
+        ["import unittest\nunittest.TestCase().assertTrue(same(f(1), 4))"],
+        "def same(*x): return True\ndef f(x): return 0",
+    ),
     "defines a module that the tests do not import": tricked(
         ["assert np.allclose(f(1), 4)"], "class np: allclose = staticmethod(lambda *x: True)\ndef f(x): return 0"
     ),
