@@ -48,6 +48,11 @@ class Finding(StrEnum):
     NO_CHANGE = "no_change"
     TOO_FEW_SAMPLES = "too_few_samples"
 
+    @property
+    def words(self) -> str:
+        """As it stands in a table."""
+        return self.value.replace("_", " ")
+
 
 @dataclass(frozen=True)
 class Headline:

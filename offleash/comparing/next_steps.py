@@ -4,7 +4,7 @@ More samples where too few were drawn, the samples that decide a class where ver
 where pass@k fell and offleash knows the models.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
@@ -26,26 +26,28 @@ class NextStep:
     command: str
 
 
-def next_steps(comparison: Comparison, arguments: Mapping[str, str]) -> list[NextStep]:
+def next_steps(comparison: Comparison, arguments: Mapping[str, str], flags: Sequence[str] = ()) -> list[NextStep]:
     """What is worth doing after this comparison.
 
     Args:
         comparison: the comparison.
         arguments: how the user named each run on the command line; a run without one was given in memory, and the
             commands that need it are left out.
+        flags: options that say how the runs are read, which the commands need too.
     """
     named = [arguments.get(run.name) for run in (comparison.before, comparison.after)]
     if named[0] is None or named[1] is None:
         return []
     before, after = (quote(argument) for argument in (named[0], named[1]))
+    reading = "".join(f" {quote(word)}" for word in flags)
     finding = headline(comparison).finding
     steps = []
     if finding in (Finding.TOO_FEW_SAMPLES, Finding.NO_CHANGE):
         text = "How many samples are needed to detect a loss?"
-        steps.append(NextStep(text, f"offleash plan samples {before}"))
+        steps.append(NextStep(text, f"offleash plan samples {before}{reading}"))
     if _doubtful(comparison):
         text = "Which classes depend on doubtful verdicts?"
-        steps.append(NextStep(text, f"offleash compare {before} {after} --flips"))
+        steps.append(NextStep(text, f"offleash compare {before} {after}{reading} --flips"))
     if finding in (Finding.SHRANK, Finding.MOVED):
         text = "Does matching the token entropy recover the lost problems?"
         if (command := _match(named[0], named[1])) is not None:

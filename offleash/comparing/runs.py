@@ -41,6 +41,7 @@ class ComparisonInputs:
     copied: Mapping[str, tuple[Note, ...]] | None = None  # notes of logs that were copied; None: none were
     judged: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)  # notes of logs that were copied to be judged
     scratch: Scratch = field(default_factory=Scratch)
+    originals: "ComparisonInputs | None" = None  # what the user named, where logs were copied
 
     def verified(
         self, options: "VerifyOptions", progress: Progress = silent
@@ -68,7 +69,24 @@ class ComparisonInputs:
         from offleash.loading.import_logs import copy_logs  # counts have no texts, and should load fast
 
         read = copy_logs(self.runs, self.options, self.scratch, progress)
-        return replace(self, runs=read.inputs, copied=read.notes)
+        return replace(self, runs=read.inputs, copied=read.notes, originals=self)
+
+    def command_arguments(self) -> tuple[dict[str, str], list[str]]:
+        """How to name the runs in another command: by their names, and the options that they are read with.
+
+        Runs in memory have no argument, and neither have logs that were copied to be judged: the copies are deleted.
+        """
+        if self.originals is not None:
+            return self.originals.command_arguments()
+        named = {
+            name: str(run)
+            for name, run in zip(input_names(self.runs), self.runs, strict=True)
+            if isinstance(run, str | Path) and not self.scratch.holds(parse_argument(str(run)).paths[0])
+        }
+        flags = self.options.reading_flags()
+        if self.options.verdicts is not None:
+            flags["--verdicts"] = [self.options.verdicts]
+        return named, [word for flag, values in flags.items() for value in values for word in (flag, value)]
 
     def compare(
         self, question: Question | None = None, progress: Progress = silent

@@ -401,7 +401,8 @@ def _sample_value(comparison: Comparison) -> str:
     if worth.k is not None:
         return f"One {rl} sample does as well as {worth.text()} {base} samples."
     if worth.reason and "neither" not in worth.reason:
-        return f"One {rl} sample is worth {worth.reason.replace('the run before', base)}."
+        ends = ", ".join(worth.ends())
+        return f"One {rl} sample is worth {worth.reason.replace('the run before', base)} (95% interval [{ends}])."
     return ""
 
 

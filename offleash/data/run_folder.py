@@ -329,3 +329,7 @@ class Scratch:
             self._path = Path(mkdtemp(prefix="offleash-"))
             finalize(self, shutil.rmtree, self._path, ignore_errors=True)
         return self._path
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is in it."""
+        return self._path is not None and path.is_relative_to(self._path)

@@ -80,6 +80,19 @@ class LoadOptions:
         if self.format is not None:
             format_named(self.format)
 
+    def reading_flags(self) -> dict[str, list[str]]:
+        """The options that say how logs are read, with the values that differ from the defaults, as they are typed."""
+        logs = self.options
+        values: dict[str, list[str | None]] = {
+            "--map": [f"{name}={column}" for name, column in logs.columns.items()],
+            "--split-by": [logs.split_by],
+            "--log-format": [self.format],
+            "--filter": [logs.filter],
+            "--threshold": [None if logs.threshold == 1 else f"{logs.threshold:g}"],
+            "--rows": [logs.rows],
+        }
+        return {flag: typed for flag, given in values.items() if (typed := [value for value in given if value])}
+
 
 def load_options(
     inputs: Sequence[RunInput], reading: Reading, split_by: str | None = None, verdicts: str | None = None
@@ -87,15 +100,7 @@ def load_options(
     """The options of the command line; refused where all inputs are run folders, which need none of them."""
     logs = Options(reading.columns, split_by, reading.filter, reading.threshold, texts=False, rows=reading.rows)
     options = LoadOptions(logs, reading.log_format, verdicts)
-    requested = {
-        "--map": " --map ".join(f"{name}={column}" for name, column in reading.columns.items()),
-        "--split-by": split_by,
-        "--log-format": reading.log_format,
-        "--filter": reading.filter,
-        "--threshold": "" if reading.threshold == 1 else f"{reading.threshold:g}",
-        "--rows": reading.rows,
-    }
-    requested_text = ", ".join(f"{option} {value}" for option, value in requested.items() if value)
+    requested_text = ", ".join(f"{flag} {f' {flag} '.join(values)}" for flag, values in options.reading_flags().items())
     paths = [run_input for run_input in inputs if isinstance(run_input, str | Path)] if requested_text else []
     logs_among = any(isinstance(run_input, pl.DataFrame) for run_input in inputs) or any(
         not is_run(path) for run_input in paths for path in parse_argument(str(run_input)).paths

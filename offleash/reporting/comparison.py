@@ -314,12 +314,14 @@ def _class_table(comparisons: Sequence[Comparison], union: Union | None) -> Rend
     table.add_column("run", overflow="fold", min_width=9)
     for column in ("P\nboth", "E\ngained", "S\nlost", "O\nneither", "rate fell,\nat least", "rate rose,\nat least"):
         table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("finding", no_wrap=True)
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
         bounds = [
             "-" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
-        table.add_row(_plain(change.after), *(_count(getattr(change, name)) for name in "PESO"), *bounds)
+        counts = [_count(getattr(change, name)) for name in "PESO"]
+        table.add_row(_plain(change.after), *counts, *bounds, headline(comparison).finding.words)
     if union is None:
         return table
     # k samples from each checkpoint is a larger budget than the base had, so the fair row, k in total, goes with it

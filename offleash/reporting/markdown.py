@@ -261,14 +261,15 @@ def _estimate(estimate: Estimate | None) -> str:
 
 def _classes(comparisons: Sequence[Comparison], union: Union | None) -> str:
     """P, E, S, O of each run with the bounds on them, and of the union of checkpoints."""
-    header = ["run", *CELLS, "lost, rate fell on at least", "gained, rate rose on at least"]
+    header = ["run", *CELLS, "lost, rate fell on at least", "gained, rate rose on at least", "finding"]
     rows = []
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
         bounds = [
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
-        rows.append([code(change.after, in_table=True), *map(amount, cells(change)), *bounds])
+        name, finding = code(change.after, in_table=True), headline(comparison).finding.words
+        rows.append([name, *map(amount, cells(change)), *bounds, finding])
     if union is not None and comparisons[0].tally.per is Per.PROBLEM:  # the union counts problems, by the rule seen
         rule, k = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)", comparisons[0].change.k
         for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):

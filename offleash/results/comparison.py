@@ -192,11 +192,8 @@ class ComparisonResult(Result):
     def next_steps(self) -> "list[NextStep]":
         """What is worth doing next, as commands; none for runs that were not named by a path."""
         from offleash.comparing.next_steps import next_steps
-        from offleash.loading.load import input_names
 
-        named = zip(input_names(self.inputs.runs), self.inputs.runs, strict=True)
-        arguments = {name: str(given) for name, given in named if isinstance(given, str | Path)}
-        return next_steps(self.comparison, arguments)
+        return next_steps(self.comparison, *self.inputs.command_arguments())
 
     @property
     def finding(self) -> str:
@@ -253,7 +250,8 @@ class ComparisonResult(Result):
             show_flips(out, self.flips)
         show_headline(out, self.comparison, self.next_steps)
         print_text(
-            out, f"  Report: {self.report}" if self.report else "  Page with figures and samples:  --report report.html"
+            out,
+            f"  Report: {self.report}" if self.report else "  Page with figures and samples: add --report report.html",
         )
         self._print_table(out)
         show_conditions(out, self.conditions)

@@ -212,7 +212,9 @@ class VerifyResult(Result):
 
     @property
     def ok(self) -> bool:
-        return self.unreadable is None
+        """Whether every gold answer was readable and, of every run or file, at least one sample could be judged."""
+        verdicts = [self.counts["verdicts"]] if self.of_rows else [run.verdicts for run in self.runs]
+        return self.unreadable is None and not any(0 < sum(each.values()) == each["failed"] for each in verdicts)
 
     @property
     def trouble(self) -> OffleashError | None:

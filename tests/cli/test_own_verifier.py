@@ -100,7 +100,7 @@ def test_an_asynchronous_reward_of_texts_has_a_threshold_and_none_is_failed(worl
     (stored,) = (run / "verdicts").iterdir()
     assert stored.name.startswith("own-reward_of_texts.threshold0.5@")
     result = offleash("verify", run, "--verifier", "rewards.py:reward_of_texts", "--threshold", "0.5", "--jobs", "1")
-    assert "could not be judged" in result.out
+    assert "could not be judged and are neither correct nor wrong: the function returned None" in result.out
 
 
 def test_a_run_with_a_chat_template_gives_messages_and_the_other_form_is_named(world: Path) -> None:
@@ -213,3 +213,14 @@ def test_the_accuracy_reward_of_trl_judges_a_run(world: Path) -> None:
     counts = verdicts(run, "--verifier", "trl.rewards:accuracy_reward", "--completions", "messages")
     assert counts["correct"] == ours["correct"]
     assert counts["failed"] == 0
+
+
+def test_a_function_that_judges_nothing_is_not_a_success(world: Path) -> None:
+    """For scripts: `offleash verify ... && offleash compare ...` stops where every sample failed."""
+    (world / "broken.py").write_text("def f(text):\n    raise KeyError(text[:0])\n")
+    file = world / "rows.jsonl"
+    file.write_text(json.dumps({"id": 1, "gold": "5", "text": "5"}) + "\n")
+    for data in (drawn(k=2), file):
+        result = offleash("verify", data, "--verifier", "broken.py:f", "--jobs", "1")
+        assert result.code == 1, result.err
+        assert "failed" in result.out

@@ -104,21 +104,28 @@ def studies(
     return out
 
 
+SHORT_AND_LONG = [pytest.mark.slow] if FULL else []  # `make test-slow` runs only what is marked slow
+Record = Callable[[str, object], None]  # pytest's record_property: the shares are in the report of --junitxml
+
+
 @pytest.mark.parametrize(
     ("world", "samples", "expected"),
     [
-        (shrunken, SAMPLES, Finding.SHRANK),
-        (expanded, SAMPLES, Finding.GREW),
-        (moved, SAMPLES, Finding.MOVED),
-        (sharpened(4), SAMPLES, Finding.SHARPENED),
-        (unchanged, SAMPLES, Finding.NO_CHANGE),
-        (unchanged, 2, Finding.TOO_FEW_SAMPLES),
+        pytest.param(shrunken, SAMPLES, Finding.SHRANK, marks=SHORT_AND_LONG),
+        pytest.param(expanded, SAMPLES, Finding.GREW, marks=SHORT_AND_LONG),
+        pytest.param(moved, SAMPLES, Finding.MOVED, marks=SHORT_AND_LONG),
+        pytest.param(sharpened(4), SAMPLES, Finding.SHARPENED, marks=SHORT_AND_LONG),
+        pytest.param(unchanged, SAMPLES, Finding.NO_CHANGE, marks=SHORT_AND_LONG),
+        pytest.param(unchanged, 2, Finding.TOO_FEW_SAMPLES, marks=SHORT_AND_LONG),
     ],
     ids=[finding.value for finding in Finding],
 )
-def test_each_finding_is_the_usual_one_in_its_world(world: World, samples: int, expected: Finding) -> None:
+def test_each_finding_is_the_usual_one_in_its_world(
+    world: World, samples: int, expected: Finding, record_property: Record
+) -> None:
     number = MANY if FULL else FEW
     findings = Counter(line.finding for _, line in studies(world, 1, samples=samples, number=number))
+    record_property("findings", dict(findings))
     assert findings[expected] >= 0.75 * number, findings
 
 
@@ -126,12 +133,15 @@ def test_each_finding_is_the_usual_one_in_its_world(world: World, samples: int, 
 @pytest.mark.parametrize("problems", [30, 300])
 @pytest.mark.parametrize("samples", [16, 256])
 @pytest.mark.parametrize("world", [unchanged, sharpened(2), compensated, expanded, shrunken], ids=lambda w: w.__name__)
-def test_shrank_is_wrong_in_at_most_five_percent(world: World, problems: int, samples: int) -> None:
+def test_shrank_is_wrong_in_at_most_five_percent(
+    world: World, problems: int, samples: int, record_property: Record
+) -> None:
     """Wrong: the true reach within k samples is not lower."""
     wrong = sum(
         line.finding is Finding.SHRANK and reach(after_P, samples) >= reach(before_P, samples) - 1e-9
         for (before_P, after_P), line in studies(world, 2, problems, samples)
     )
+    record_property("wrong", wrong / MANY)
     assert wrong <= 0.05 * MANY
 
 
@@ -139,10 +149,14 @@ def test_shrank_is_wrong_in_at_most_five_percent(world: World, problems: int, sa
 @pytest.mark.parametrize("problems", [30, 300])
 @pytest.mark.parametrize("samples", [16, 256])
 @pytest.mark.parametrize("factor", [1, 2, 4, 16])
-def test_grew_is_wrong_in_at_most_five_percent(factor: int, problems: int, samples: int) -> None:
+def test_grew_is_wrong_in_at_most_five_percent(
+    factor: int, problems: int, samples: int, record_property: Record
+) -> None:
     """Wrong: `grew` or `moved` where no problem has p_rl > m p_base; sharpening by m has none."""
     lines = [line for _, line in studies(sharpened(factor), 3 + factor, problems, samples)]
-    assert sum(line.finding in (Finding.GREW, Finding.MOVED) for line in lines) <= 0.05 * MANY
+    wrong = sum(line.finding in (Finding.GREW, Finding.MOVED) for line in lines)
+    record_property("wrong", wrong / MANY)
+    assert wrong <= 0.05 * MANY
 
 
 def test_every_sentence_names_its_budget_and_its_first_try() -> None:

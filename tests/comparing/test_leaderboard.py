@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import offleash as ol
+from offleash.comparing.headline import Finding
 from offleash.comparing.leaderboard import leaderboard
+from offleash.reporting.page.build import class_table
 from offleash.results.result import shown
 from tests.reporting.worlds import spread, write_counts
 
@@ -84,3 +86,20 @@ def test_no_table_of_two_draws_of_one_model_has_a_low_SRR_without_the_redraw_val
         (line,) = [line for line in table.splitlines() if f"`{row.run}`" in line]
         assert row.redraw is not None
         assert f" {row.redraw['SRR']:.3f} " in line
+
+
+def test_terminal_markdown_and_page_have_the_finding_of_every_run(tmp_path: Path) -> None:
+    base, lost = [24] * 40, [0] * 20 + [24] * 20
+    counts = {"base": base, "lost": lost, "same": base}
+    files = [write_counts(tmp_path / f"{name}.csv", correct, 48) for name, correct in counts.items()]
+    result = ol.compare(*files, replicates=200)
+    findings = {row.run: row.finding for row in leaderboard(result.comparisons)}
+    assert findings == {"base": None, "lost": Finding.SHRANK, "same": Finding.NO_CHANGE}
+    rows = [line.split() for line in shown(result, width=80).splitlines()]
+    assert ["lost", "20", "0", "20", "0", "20", "0", "shrank"] in rows
+    assert ["same", "40", "0", "0", "0", "0", "0", "no", "change"] in rows
+    assert [line for line in result.report_text("md").splitlines() if line.startswith("| `lost`")][1].endswith(
+        "| shrank |"
+    )
+    table = class_table(result.subject())
+    assert [row[-1] for row in table.rows] == ["shrank", "no change"]

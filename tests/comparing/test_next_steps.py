@@ -1,5 +1,6 @@
 """What to do next: each step only where it applies, as a command that runs as it is printed."""
 
+import json
 import shlex
 import shutil
 from pathlib import Path
@@ -30,6 +31,29 @@ def test_too_few_samples_lead_to_a_plan(tmp_path: Path) -> None:
     (command,) = commands(result)
     assert command.startswith("offleash plan samples ")
     run(command)
+
+
+def test_a_command_reads_its_runs_as_the_comparison_did(tmp_path: Path) -> None:
+    """Columns that were named, a threshold, and logs rather than their copies, which are deleted with the result."""
+    counts = [tmp_path / f"{name}.csv" for name in ("base", "rl")]
+    for file in counts:
+        file.write_text("item,tries,hits\na,4,1\nb,4,0\nc,4,2\n")
+    reading = ol.Reading(columns={"problem": "item", "n": "tries", "c": "hits"})
+    (command,) = commands(ol.compare(*counts, reading=reading, replicates=200))
+    run(command)
+    logs = [write_log(tmp_path / f"{name}.jsonl", [[True, False]] * 4) for name in ("base", "rl")]
+    result = ol.compare(*logs, reading=ol.Reading(threshold=0.5), report=tmp_path / "page.html", replicates=200)
+    assert f"offleash plan samples {logs[0]} --threshold 0.5" in commands(result)
+
+
+def test_logs_that_were_copied_to_be_judged_have_no_command(tmp_path: Path) -> None:
+    rows = [{"problem": f"p{i}", "gold": str(i), "text": f"<answer>{i}</answer>"} for i in range(3)]
+    files = [tmp_path / f"{name}.jsonl" for name in ("base", "rl")]
+    for file in files:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judged = ol.compare(*files, verifier="string", judging=ol.Judging(jobs=1), replicates=200)
+    assert judged.headline.finding is Finding.TOO_FEW_SAMPLES
+    assert commands(judged) == []
 
 
 def test_losses_that_rest_on_one_success_lead_to_the_samples_that_decide_them(tmp_path: Path) -> None:

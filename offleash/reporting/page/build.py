@@ -147,16 +147,17 @@ def class_table(subject: FigureInput) -> Table:
         at_least = [
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
-        rows.append([change.after, *(whole(float(getattr(change, name))) for name in "PESO"), *at_least])
+        counts = [whole(float(getattr(change, name))) for name in "PESO"]
+        rows.append([change.after, *counts, *at_least, headline(comparison).finding.words])
     # the union is counted per problem by the rule seen, so it has no place in a table of another rule or target
     together, last = subject.union, subject.comparison
     if together is not None and last.tally.per is Per.PROBLEM and last.change.rule is Rule.SEEN:
         every = [(f"union of {together.checkpoints}, {last.change.k:,} samples each", together.each_k)]
         if together.equal_k is not None:
             every.append((f"union of {together.checkpoints}, {last.change.k:,} samples in total", together.equal_k))
-        rows += [[name, *map(whole, cells), "", ""] for name, cells in every]
+        rows += [[name, *map(whole, cells), "", "", ""] for name, cells in every]
     bounds = ["lost, rate fell on at least", "gained, rate rose on at least"]
-    return Table(["run", "P kept", "E gained", "S lost", "O neither", *bounds], rows)
+    return Table(["run", "P kept", "E gained", "S lost", "O neither", *bounds, "finding"], rows)
 
 
 def entropy(subject: FigureInput) -> tuple[list[str], Table] | None:

@@ -244,7 +244,7 @@ def read_verdict(returned: Value, interface: str, threshold: float) -> Judgement
     if value is None:
         if interface == OFFLEASH:
             return Judgement(Verdict.UNREAD)
-        return Judgement(Verdict.FAILED, "could not be judged: the function returned None")
+        return Judgement(Verdict.FAILED, "the function returned None: it could not judge the sample")
     if isinstance(value, bool):
         return Judgement(Verdict.CORRECT if value else Verdict.WRONG)
     if not isinstance(value, int | float):
