@@ -15,7 +15,7 @@ def parse_yaml(text: bytes | str, source: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark is not None else ""
-        raise OffleashError(f"{source} is not YAML: {line}{error.problem or error.context}. Correct it there.") from None
+        raise OffleashError(f"{source} is not YAML: {line}{error.problem or error.context}. Correct it.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OffleashError(f"{source} is not YAML: {first}.") from None
