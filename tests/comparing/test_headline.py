@@ -191,7 +191,7 @@ def test_p_beyond_sharpening_is_the_largest_chance_over_all_rates(drawn: int, hi
 
 
 def test_p_beyond_sharpening_falls_with_successes_and_rises_with_the_factor() -> None:
-    p_H = [beyond_sharpening_p(ol.tally_of_counts(64, [[0, hits]]), 4.0)[0] for hits in range(1, 65)]
+    p_H = beyond_sharpening_p(ol.tally_of_counts(64, [[0, hits] for hits in range(1, 65)]), 4.0)
     assert all(low >= high for low, high in pairwise(p_H))
     p_M = [beyond_sharpening_p(ol.tally_of_counts(64, [[0, 20]]), factor)[0] for factor in (1.0, 2.0, 8.0, 64.0)]
     assert all(low <= high for low, high in pairwise(p_M))
