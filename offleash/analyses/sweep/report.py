@@ -119,14 +119,18 @@ def _range(sweep: Sweep) -> str:
     # Of whole intervals, each at 95%: no correction for looking at several decodings, hence "95% each".
     signs = {sign(change.interval["NSCR"]) for change, _ in known}
     reading = {
-        frozenset({-1}): "support shrinks significantly at every decoding (95% each)",
-        frozenset({1}): "support grows significantly at every decoding (95% each)",
-        frozenset({-1, 0}): "support shrinks significantly at some decodings and never grows significantly (95% each)",
-        frozenset({1, 0}): "support grows significantly at some decodings and never shrinks significantly (95% each)",
+        frozenset({-1}): "significantly fewer problems are reached at every decoding (95% each)",
+        frozenset({1}): "significantly more problems are reached at every decoding (95% each)",
+        frozenset({-1, 0}): (
+            "significantly fewer problems are reached at some decodings and significantly more at none (95% each)"
+        ),
+        frozenset({1, 0}): (
+            "significantly more problems are reached at some decodings and significantly fewer at none (95% each)"
+        ),
         frozenset({0}): "the change is not significant at any decoding",
     }.get(
         frozenset(signs),
-        "whether support shrinks or grows depends on the decoding (significant in both directions, 95%)",
+        "whether fewer or more problems are reached depends on the decoding (significant in both directions, 95%)",
     )
     span = f"from {_metric(low)} at {decoding_label(first)} to {_metric(high)} at {decoding_label(last)}"
     return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
