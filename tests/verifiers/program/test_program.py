@@ -140,7 +140,7 @@ def test_a_wrong_function_is_wrong(answer: str) -> None:
 def test_assertions_of_many_kinds_are_run(setup: str, tests: list[str], answer: str) -> None:
     details: dict[str, object] = {"kind": "asserts", "setup": setup, "tests": tests}
     assert judged(details, answer, answer) == Judgement(Verdict.CORRECT)
-    assert verdict(details, "def nothing(): pass") is Verdict.WRONG
+    assert verdict(details, "def nothing(): pass", answer) is Verdict.WRONG
 
 
 @pytest.mark.parametrize(
