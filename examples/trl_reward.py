@@ -1,10 +1,14 @@
 """TRL's GRPO with a verifier of offleash as the reward, on the lab's model: python examples/trl_reward.py
 
-It runs as it is on a CPU. For a real model change MODEL and the dataset: any with a prompt and an answer.
+It runs as it is on a CPU. For a real model change MODEL and the dataset: any with a prompt and an answer. Prints the
+reward of every step; --figure FILE.svg plots it.
 """
 
 import argparse
+from pathlib import Path
 
+import altair as alt
+import polars as pl
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
@@ -19,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--out", default="runs/trl-reward")
+    parser.add_argument("--figure", help="plot reward and unread rate to this file: .svg or .png")
     options = parser.parse_args()
 
     problems = ol.problem_set("countdown:train", selection=ol.ProblemSelection(size=256)).frame
@@ -40,11 +45,25 @@ def main() -> None:
     score = reward("countdown")
     trainer = GRPOTrainer(model=MODEL, reward_funcs=score, train_dataset=dataset, args=config)
     trainer.train()
-    for entry in trainer.state.log_history:
-        if "reward" in entry:
-            print(
-                f"step {entry['step']:.0f}: reward {entry['reward']:.3f}, unread {entry['countdown/unread_rate']:.3f}"
-            )
+    logged = [entry for entry in trainer.state.log_history if "reward" in entry]
+    for entry in logged:
+        print(f"step {entry['step']:.0f}: reward {entry['reward']:.3f}, unread {entry['countdown/unread_rate']:.3f}")
+    if options.figure:
+        plot(logged).save(options.figure)
+        print(f"Wrote {Path(options.figure)}")
+
+
+def plot(logged: list[dict[str, float]]) -> alt.LayerChart:
+    """Reward and unread rate of every step, and their means over the nine steps around it."""
+    names = ("reward", "countdown/unread_rate")
+    rows = [{"step": entry["step"], "value": entry[name], "metric": name} for entry in logged for name in names]
+    chart = alt.Chart(pl.DataFrame(rows)).encode(
+        alt.X("step:Q", title="training step"), alt.Color("metric:N", title=None)
+    )
+    steps = chart.mark_point(opacity=0.35, size=14).encode(alt.Y("value:Q", title=None))
+    mean = chart.transform_window(mean="mean(value)", frame=[-4, 4], groupby=["metric"], sort=[{"field": "step"}])
+    layers: alt.LayerChart = (steps + mean.mark_line().encode(alt.Y("mean:Q"))).properties(width=520, height=240)
+    return layers
 
 
 if __name__ == "__main__":
