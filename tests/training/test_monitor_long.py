@@ -143,7 +143,7 @@ def test_the_best_checkpoint_is_kept_and_the_history_can_be_read(tmp_path: Path)
     assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-9"]
     base, evaluations = out / "support" / "base", sorted((out / "support").glob("step-*"))
     assert [folder.name for folder in evaluations] == ["step-00003", "step-00006", "step-00009"]
-    assert len(ol.compare(str(base), *map(str, evaluations)).to_dict()["runs"]) == 4
+    assert len(ol.compare(str(base), *map(str, evaluations)).to_dict()["leaderboard"]) == 4
     page = ol.report(str(base), str(evaluations[-1]), out=tmp_path / "report.html")
     assert page.path is not None
     session = ol.view(str(base), str(evaluations[-1]))
