@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from offleash.stats.binomials import binomial_at_most, binomial_pmf
 from offleash.stats.mixture import Floats, Mixture, RateLikelihood, functional_range, miss, npmle
 
+NODES = 21  # of the Gauss-Hermite rule: chances change by less than .001 with more
 HALF_CHI_SQUARE = 1.92  # how far the log-likelihood may be below its maximum at 95%
 
 
@@ -169,6 +171,100 @@ def draws_for_half(posterior: RatePosterior, chosen_P: NDArray[np.bool_], most: 
         middle = (low + high) // 2
         low, high = (low, middle) if solved(middle) else (middle, high)
     return high
+
+
+@dataclass(frozen=True)
+class RateShift:
+    """What a training does to rates: the logit of a rate p becomes `offset + slope logit(p) + noise z`, z normal.
+
+    A slope above 1 lowers rare rates and raises common ones; no offset, slope 1 and no noise leave them as they are.
+
+    Example:
+        >>> RateShift(offset=0.0, slope=1.0, noise=0.0).rates(np.array([0.25]))
+        array([[0.25]])
+    """
+
+    offset: float
+    slope: float
+    noise: float
+
+    def rates(self, rate_J: ArrayLike) -> Floats:
+        """The rates after the training, at each node of `nodes`.
+
+        Args:
+            rate_J: rates before it.
+
+        Returns:
+            Rates, by rate before and node; 0 stays 0 and 1 stays 1.
+
+        Example:
+            >>> RateShift(-1.0, 1.5, 0.0).rates([0.0, 0.5, 1.0]).round(2)
+            array([[0.  ],
+                   [0.27],
+                   [1.  ]])
+        """
+        rate_J = np.asarray(rate_J, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            logit_J = np.log(rate_J) - np.log1p(-rate_J)
+        return np.asarray(expit(self.offset + self.slope * logit_J[:, None] + self.noise * self.nodes[0]))
+
+    @property
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Values of z and their weights: Gauss-Hermite, or z = 0 where there is no noise.
+
+        Example:
+            >>> RateShift(0.0, 1.0, 0.0).nodes
+            (array([0.]), array([1.]))
+        """
+        if not self.noise:
+            return np.zeros(1), np.ones(1)
+        z, weight = np.polynomial.hermite_e.hermegauss(NODES)
+        return z, weight / weight.sum()
+
+
+def chance_lost(posterior: RatePosterior, shift: RateShift, k: int) -> Floats:
+    """The chance that no sample of k solves a problem after a training.
+
+    Args:
+        posterior: of the rates before it.
+        shift: what it does to rates; RateShift(0, 1, 0) is the same model drawn again.
+        k: samples.
+
+    Returns:
+        One chance per problem.
+
+    Example:
+        >>> posterior = rate_posterior([64] * 30, [1] * 10 + [8] * 10 + [32] * 10)
+        >>> chance = chance_lost(posterior, RateShift(-2.0, 1.5, 1.0), 64)
+        >>> bool(chance[0] > chance[10] > chance[20])
+        True
+    """
+    return posterior.mean(miss(shift.rates(posterior.rate_J), k) @ shift.nodes[1])
+
+
+def shifted_counts(posterior: RatePosterior, shift: RateShift, n: int, correct_P: ArrayLike) -> Floats:
+    """The likelihood of counts after a training, by which a shift is fitted (research/chance_of_loss).
+
+    Args:
+        posterior: of the rates before it.
+        shift: what it does to rates.
+        n: samples of each problem after it.
+        correct_P: correct ones among them.
+
+    Returns:
+        One probability per problem.
+
+    Example:
+        >>> posterior = rate_posterior([64] * 20, [1] * 10 + [32] * 10)
+        >>> counts = [shifted_counts(posterior, RateShift(0.0, 1.0, 0.5), 4, [c] * 20) for c in range(5)]
+        >>> np.sum(counts, axis=0)[[0, 10]].round(6)
+        array([1., 1.])
+    """
+    rate_JE, weight_E = shift.rates(posterior.rate_J), shift.nodes[1]
+    correct_P = np.asarray(correct_P, dtype=np.int64)
+    values, place_P = np.unique(correct_P, return_inverse=True)
+    chance_CJ = np.stack([binomial_pmf(value, n, rate_JE) @ weight_E for value in values])
+    return np.asarray((posterior.weight_PJ * chance_CJ[place_P]).sum(axis=1))
 
 
 def tail_miss(tau: ArrayLike, rate: ArrayLike, size: ArrayLike) -> Floats:

@@ -31,6 +31,9 @@ def test_the_document_has_every_group_size_and_every_problem() -> None:
     seldom = {name for name, problem in problems.items() if problem["solved"] < 0.05}
     assert set(document["seldom_solved"]) == seldom
     assert all((problem["loss_by_chance"] is None) == (problem["c"] == 0) for problem in problems.values())
+    solved = [problem for problem in problems.values() if problem["c"]]
+    assert all(0 <= problem["loss_by_chance"] <= 1 and 0 <= problem["chance_of_loss"] <= 1 for problem in solved)
+    assert sum(problem["chance_of_loss"] for problem in solved) > sum(problem["loss_by_chance"] for problem in solved)
     assert document["solutions"] is None
     assert "counts" in document["solutions_reason"]
 

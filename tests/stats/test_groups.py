@@ -6,7 +6,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from offleash.stats.groups import draws_for_half, group_signal, rate_posterior, seen_posterior, tail_miss
+from offleash.stats.groups import (
+    RatePosterior,
+    RateShift,
+    chance_lost,
+    draws_for_half,
+    group_signal,
+    rate_posterior,
+    seen_posterior,
+    shifted_counts,
+    tail_miss,
+)
 from tests.effort import FULL
 
 Rates = Callable[[np.random.Generator, int], np.ndarray]
@@ -99,3 +109,16 @@ def test_what_was_seen_once_is_rarer_than_its_share() -> None:
     posterior = seen_posterior(np.full(len(seen_S), 64), seen_S)
     assert posterior.mean(posterior.rate_J).mean() == pytest.approx(0.004, rel=0.3)
     assert seen_S.mean() / 64 > 0.015
+
+
+def test_the_chance_of_loss_is_what_trainings_that_shift_rates_show() -> None:
+    rng, shift = np.random.default_rng(1), RateShift(-1.0, 1.3, 0.8)
+    rate_P = np.array([0.004, 0.03, 0.3])
+    posterior = RatePosterior(rate_P, np.eye(3))
+    logit_PS = shift.offset + shift.slope * np.log(rate_P / (1 - rate_P))[:, None]
+    after_PS = 1 / (1 + np.exp(-(logit_PS + shift.noise * rng.standard_normal((3, 40_000)))))
+    missed_P = (rng.binomial(64, after_PS) == 0).mean(axis=1)
+    assert chance_lost(posterior, shift, 64) == pytest.approx(missed_P, abs=0.01)
+    seen_P = (rng.binomial(8, after_PS) == 1).mean(axis=1)
+    assert shifted_counts(posterior, shift, 8, [1, 1, 1]) == pytest.approx(seen_P, abs=0.01)
+    assert chance_lost(posterior, RateShift(0.0, 1.0, 0.0), 64) == pytest.approx((1 - rate_P) ** 64)

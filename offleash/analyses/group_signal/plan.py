@@ -25,6 +25,8 @@ from offleash.render.numbers import many
 from offleash.render.output import write_bytes
 from offleash.stats.groups import (
     GroupSignal,
+    RateShift,
+    chance_lost,
     draws_for_half,
     group_signal,
     rate_posterior,
@@ -36,6 +38,10 @@ from offleash.stats.mixture import miss
 SIZES = (8, 16, 32, 64, 128, 256, 512)  # of groups: from the usual ones to those of BroRL
 SELDOM = 0.05  # chance of a success in a group, below which a group almost never sees the problem solved
 EXTRAPOLATION = 8  # times the samples drawn, beyond which counts say nothing about rates (docs/statistics.md)
+SAME_MODEL = RateShift(0.0, 1.0, 0.0)
+# What the GRPO of `demo --quick` (50 steps of 32 groups of 16, learning rate 3e-4) did to rates, fitted on its seeds 1
+# to 4 and judged on seed 0 and on another world: python -m research.chance_of_loss (research/chance_of_loss/README.md).
+GRPO_OF_THE_LAB = RateShift(offset=2.605, slope=1.805, noise=0.737)
 LISTED = 5  # solutions at risk in the terminal
 WEIGHT_FILES = (".csv", ".jsonl", ".parquet")
 
@@ -52,6 +58,7 @@ class ProblemPlan:
     signal: float  # chance that a group has correct and wrong samples
     weight: float  # for a curriculum; the mean over problems is 1
     loss_by_chance: float | None  # of a solved problem: that as many samples of the same model would not solve it
+    chance_of_loss: float | None  # the same after a training such as the lab's (GRPO_OF_THE_LAB)
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,11 @@ def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
     signal_P = np.maximum(solved_P - posterior.mean(rate_J**group), 0.0)
     raw_P = signal_P * (1 - rate_P)  # of two problems with the same signal the harder one, which GRPO sees less of
     weight_P = raw_P / raw_P.mean() if raw_P.any() else np.ones_like(raw_P)
-    # as many samples again would all miss: per problem, since numbers of samples may differ
-    again = {int(n): posterior.mean(miss(rate_J, int(n))) for n in np.unique(drawn_P)}
-    chance_P = np.array([again[int(n)][p] for p, n in enumerate(drawn_P)])
+    by_chance_P, lost_P = np.zeros(len(counted)), np.zeros(len(counted))
+    for n in np.unique(drawn_P):  # as many samples as the base had: numbers may differ between problems
+        chosen_P = drawn_P == n
+        by_chance_P[chosen_P] = chance_lost(posterior, SAME_MODEL, int(n))[chosen_P]
+        lost_P[chosen_P] = chance_lost(posterior, GRPO_OF_THE_LAB, int(n))[chosen_P]
     seldom_P = solved_P < SELDOM
     samples = int(np.median(drawn_P))
     solutions, missed = _solutions(run, dict(zip(counted.problem_P, drawn_P, strict=True)), group)
@@ -118,7 +127,8 @@ def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
                 float(solved_P[p]),
                 float(signal_P[p]),
                 float(weight_P[p]),
-                float(chance_P[p]) if correct_P[p] else None,
+                float(by_chance_P[p]) if correct_P[p] else None,
+                float(lost_P[p]) if correct_P[p] else None,
             )
             for p in range(len(counted))
         ),
@@ -248,6 +258,7 @@ def group_plan_table(plan: TrainingPlan) -> RenderableType:
 
 def _reading(plan: TrainingPlan) -> str:
     flips = sum(problem.loss_by_chance or 0.0 for problem in plan.problems)
+    lost = sum(problem.chance_of_loss or 0.0 for problem in plan.problems)
     solved = sum(problem.c > 0 for problem in plan.problems)
     half = (
         f"Half of them would be solved once in {plan.draws_for_half:,} samples each "
@@ -258,7 +269,8 @@ def _reading(plan: TrainingPlan) -> str:
     return (
         f"{clean(plan.run)}: {many(len(plan.problems), 'problem')}, {plan.samples} samples each. A group of "
         f"{plan.group} almost never (below {SELDOM:.0%}) sees {many(len(plan.seldom), 'problem')} solved. {half} Of "
-        f"the {solved} solved problems, as many samples of the same model would leave {flips:.1f} unsolved by chance."
+        f"the {solved} solved problems, as many samples of the same model would leave {flips:.1f} unsolved by chance, "
+        f"and those of a model trained as in the lab (GRPO, 50 steps) about {lost:.0f}."
     )
 
 
