@@ -4,7 +4,8 @@ python benchmarks/monitor.py [--small] [outputs.jsonl]
 
 The file is JSONL with problem_id, problem, completion and gold; without one, the outputs of the shared data folder
 beside the project are used, else completions written here. Both rewards get eight groups per call, as a trainer calls
-them, on one core; both are warm before the clock starts, and the fastest of REPEATS passes counts. Groups of 64 draw
+them; both are warm before the clock starts, and the fastest of REPEATS passes counts. Time is processor time, of our
+workers too, so that other programs on the machine do not matter. Groups of 64 draw
 the completions of a problem again, with replacement; in a second pass each is made a different text, as a model's long
 texts are.
 
@@ -19,12 +20,14 @@ import os
 import random
 import sys
 import tempfile
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil  # type: ignore[import-untyped]
 
 import offleash as ol
 from offleash.lab.pretrain import base_of
@@ -100,14 +103,25 @@ def rewards(rows: list[Row], kind: str, size: int) -> str:
         ours: Callable[..., Any] = reward("math", judging=Judging(jobs=1, cache=False))
         for name, function in (("offleash", ours), ("accuracy_reward", accuracy_reward)):
             call(function, [("warm", f"\\boxed{{{answer}}}", gold) for gold, answer in WARM])
-            started, values[name] = time.perf_counter(), []
+            started, values[name] = processor_seconds(), []
             for start in range(0, len(rows), GROUPS * size):
                 values[name] += call(function, rows[start : start + GROUPS * size])
-            seconds[name] = min(seconds[name], time.perf_counter() - started)
+            seconds[name] = min(seconds[name], processor_seconds() - started)
     differing = sum(mine != theirs for mine, theirs in zip(values["offleash"], values["accuracy_reward"], strict=True))
     print(f"{kind}, {len(rows):,} samples: " + ", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items()))
     print(f"  {differing} rewards differ")
     return f"ratio rewards per second, {kind}: {seconds['accuracy_reward'] / seconds['offleash']:.1f}"
+
+
+def processor_seconds() -> float:
+    """Of this process and of all that it started."""
+    process = psutil.Process()
+    total = 0.0
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            spent = each.cpu_times()
+            total += spent.user + spent.system + spent.children_user + spent.children_system
+    return total
 
 
 def call(function: Callable[..., Any], rows: list[Row]) -> list[float | None]:
