@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offleash.verifiers.program.plain import NotPlainError, decode, encode
@@ -43,7 +43,6 @@ def sent(value: object) -> object:
     return decode(json.loads(json.dumps(encode(value))))
 
 
-@settings(max_examples=50)  # making a nested value takes longer than sending it
 @given(VALUES)
 def test_what_is_plain_arrives_as_it_was(value: object) -> None:
     actual = sent(value)
