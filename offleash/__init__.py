@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from offleash.api.draw import draw as draw
     from offleash.api.draw import nucleus as nucleus
     from offleash.api.draw import sweep as sweep
+    from offleash.api.frontier import frontier as frontier
     from offleash.api.logs import fsck as fsck
     from offleash.api.logs import import_logs as import_logs
     from offleash.api.logs import show_formats as show_formats
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from offleash.options import Reading as Reading
     from offleash.results.analyses import CertifyResult as CertifyResult
     from offleash.results.analyses import EntropyResult as EntropyResult
+    from offleash.results.analyses import FrontierResult as FrontierResult
     from offleash.results.analyses import LikelihoodResult as LikelihoodResult
     from offleash.results.analyses import NucleusResult as NucleusResult
     from offleash.results.analyses import PlanResult as PlanResult
@@ -102,6 +104,7 @@ _PUBLIC = {
     "EntropyResult": "offleash.results.analyses",
     "FigureResult": "offleash.results.comparison",
     "FormatsResult": "offleash.results.samples",
+    "FrontierResult": "offleash.results.analyses",
     "FsckResult": "offleash.results.samples",
     "ImportResult": "offleash.results.samples",
     "Judging": "offleash.options",
@@ -136,6 +139,7 @@ _PUBLIC = {
     "draw": "offleash.api.draw",
     "entropy": "offleash.api.analyse",
     "figure": "offleash.api.compare",
+    "frontier": "offleash.api.frontier",
     "fsck": "offleash.api.logs",
     "import_logs": "offleash.api.logs",
     "lab_list": "offleash.lab.verbs",

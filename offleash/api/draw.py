@@ -239,7 +239,7 @@ def sweep(
     template, params = template_of(prompting), sampling_params(decoding)
     # what is compared is the match or the prompts: other temperatures only where they are asked for
     default_temperatures = (params.temperature,) if match or prompts else DEFAULT_TEMPERATURES
-    decodings = grid(params, _as_tuple(temperature) or default_temperatures, _as_tuple(top_p) or (params.top_p,))
+    decodings = grid(params, as_tuple(temperature) or default_temperatures, as_tuple(top_p) or (params.top_p,))
     names = [text for text in (model, after) if text is not None]
     models = tuple((opened.label, opened) for opened in models_of(names, engine, prompting))
     verifying, frame = verify_options(verifier, judging), problem_frame(problems, selection, progress)
@@ -251,7 +251,8 @@ def sweep(
     return result if figure is None else result.with_figure(Path(figure))
 
 
-def _as_tuple(value: float | Sequence[float] | None) -> tuple[float, ...]:
+def as_tuple(value: float | Sequence[float] | None) -> tuple[float, ...]:
+    """Numbers of an option that takes one or several."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Sequence) else (value,)
@@ -360,6 +361,6 @@ def nucleus(
     chosen: Model | None = None if model is None else model_of(model, None, engine.raw)
     folders = [Path(certificate) for certificate in certificates]
     cuts = cut_certificates(
-        folders, _as_tuple(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
+        folders, as_tuple(top_p), temperature, chosen, verdicts, progress, engine.settings, engine.raw
     )
     return NucleusResult(tuple(cuts))

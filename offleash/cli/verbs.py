@@ -51,6 +51,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("likelihood", f"{API}.analyse:likelihood", "Perplexity by class, KL, the other model"),
         Verb("strategies", f"{API}.analyse:strategies", "Strategies kept, lost and gained"),
         Verb("sweep", f"{API}.draw:sweep", "Support by temperature, top-p and prompt"),
+        Verb("frontier", f"{API}.frontier:frontier", "pass@1 against reach, and the point to use"),
         Verb("score", f"{API}.verify:score", "Log-probability of texts under a model"),
     ),
     "Exact": (

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from offleash.analyses.certificates.certify import Certification
     from offleash.analyses.certificates.nucleus import NucleusCut
     from offleash.analyses.entropy.entropy import Entropies
+    from offleash.analyses.frontier.frontier import Frontier
+    from offleash.analyses.frontier.runs import FrontierCost
+    from offleash.analyses.frontier.search import FrontierPoint, HeldOutConfirmation
     from offleash.analyses.group_signal.plan import TrainingPlan
     from offleash.analyses.likelihood.likelihood import Likelihood
     from offleash.analyses.planning import PilotPlan
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from offleash.analyses.sweep.prompts import PromptSweep
     from offleash.analyses.sweep.sweep import Sweep
     from offleash.analyses.theory.mechanisms import TheoryReport
+    from offleash.results.comparison import FigureResult
     from offleash.training.loop import Training
 
 
@@ -160,6 +164,112 @@ class SweepResult(Result):
         show_sweep(console_of(console), self.sweep)
         if self.path is not None:
             print_text(console, f"Figure: {self.path}")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FrontierResult(Result):
+    """pass@1 against retention, the recommended point and its confirmation; of a dry run only the cost.
+
+    >>> problems = ol.ProblemSelection(size=4)
+    >>> result = ol.frontier("examples/problems.jsonl", "scripted:examples/sums.json", "scripted:examples/sums.json",
+    ...                      k=8, out="runs/frontier", selection=problems)
+    >>> result.recommended is None, result.headline[:23]
+    (True, 'Nothing is recommended:')
+    """
+
+    cost: "FrontierCost"
+    frontier: "Frontier | None" = None  # None: a dry run
+    path: Path | None = None  # of the figure
+    report: Path | None = None  # the page
+    unwritten: OffleashError | None = None  # why there is no figure or page
+
+    @property
+    def ok(self) -> bool:
+        return self.frontier is None or not self.frontier.missing
+
+    @property
+    def trouble(self) -> OffleashError | None:
+        return self.unwritten
+
+    @property
+    def headline(self) -> str:
+        """The recommendation in a sentence, or why there is none."""
+        from offleash.analyses.frontier.report import headline
+
+        return headline(self._measured())
+
+    @property
+    def recommended(self) -> "FrontierPoint | None":
+        """The recommended point on the problems that chose it; `confirmation` has it on the others."""
+        return self._measured().search.recommended
+
+    @property
+    def confirmation(self) -> "HeldOutConfirmation | None":
+        """The recommended point on problems that did not choose it."""
+        return self._measured().search.confirmation
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.analyses.frontier.report import cost_document, frontier_document
+
+        return cost_document(self.cost) if self.frontier is None else frontier_document(self.frontier)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """A row per point; of a dry run the cost."""
+        return frame_of(self.to_dict() if self.frontier is None else self.to_dict()["points"])
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.frontier.report import cost_lines, show_frontier
+
+        if self.frontier is None:
+            print_text(console, cost_lines(self.cost))
+            return
+        written = [f"{name}: {path}" for name, path in (("Figure", self.path), ("Report", self.report)) if path]
+        show_frontier(console_of(console), self.frontier, written)
+
+    def figure(self, name: str = "frontier") -> "FigureResult":
+        """Its figure, frontier: retention against pass@1."""
+        from offleash.analyses.frontier.figures import NAME
+        from offleash.errors import unknown
+        from offleash.results.comparison import FigureResult
+
+        if name != NAME:
+            raise unknown("figure", name, [NAME])
+        return FigureResult(NAME, self._measured())
+
+    def save(self, path: str | Path, command: str = "") -> Path:
+        """Write it to a file: .html as a page, .svg, .pdf or .png as a figure, .json and .txt as every result."""
+        from offleash.render.export import WRITERS, write_figure
+        from offleash.render.output import PAGE_SUFFIXES, check_writable, write_text
+
+        target = Path(path)
+        if target.suffix.lower() in WRITERS:
+            from offleash.analyses.frontier.figures import retention_by_pass_1
+
+            write_figure(retention_by_pass_1(self._measured()), target, "--figure")
+            return target
+        if target.suffix.lower() not in PAGE_SUFFIXES:
+            return super().save(target)
+        from offleash.analyses.frontier.page import frontier_page
+
+        check_writable(target)
+        write_text(target, frontier_page(self._measured(), command))
+        return target
+
+    def written(self, figure: Path | None, report: Path, command: str) -> "FrontierResult":
+        """The same with its figure and its page in files; trouble with them does not lose the rest."""
+        try:
+            return replace(
+                self,
+                path=None if figure is None else self.save(figure),
+                report=self.save(report, command),
+            )
+        except OffleashError as error:
+            return replace(self, unwritten=error)
+
+    def _measured(self) -> "Frontier":
+        if self.frontier is None:
+            raise OffleashError("A dry run has no points. Run it without dry_run.")
+        return self.frontier
 
 
 @dataclass(frozen=True, repr=False, eq=False)

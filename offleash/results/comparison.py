@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from offleash.analyses.certificates.compare import CertifiedComparison
+    from offleash.analyses.frontier.frontier import Frontier
     from offleash.comparing.checkpoints import Union
     from offleash.comparing.compare import Comparison
     from offleash.comparing.conditions import CheckedCondition
@@ -360,7 +361,7 @@ class ComparisonResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FigureResult(Result):
-    """A figure of a comparison: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column.
+    """A figure: shown by a notebook, saved as PDF, SVG or PNG at the width of a paper's column.
 
     >>> plane = ol.compare("examples/counts/base.csv", "examples/counts/rl.csv").figure("plane")
     >>> plane.save("plane.svg").name
@@ -368,7 +369,7 @@ class FigureResult(Result):
     """
 
     name: str
-    subject: "FigureInput"
+    subject: "FigureInput | Frontier"
     width: int | None = None  # pixels; None: a column in a file, wider in a notebook
     path: Path | None = None  # where it was written
 
@@ -383,9 +384,14 @@ class FigureResult(Result):
         return FigureFormat(self.width, height, self.width <= 1.5 * (PAPER.width or 0))
 
     def figure_at(self, look: "FigureFormat") -> "Figure":
+        from offleash.comparing.figures.figure_input import FigureInput
         from offleash.render.figure import MissingFigure
         from offleash.reporting.figures import figure
 
+        if not isinstance(self.subject, FigureInput):
+            from offleash.analyses.frontier.figures import retention_by_pass_1
+
+            return retention_by_pass_1(self.subject, look)
         drawn = figure(self.name, self.subject, look)
         if isinstance(drawn, MissingFigure):
             raise OffleashError(f"The figure {self.name!r} cannot be drawn: {drawn.reason}.")

@@ -150,6 +150,7 @@ class SweepRuns:
     judge: Judge
     progress: Progress
     prompt: str | None = None  # the template that made the prompts
+    verb: str = "sweep"  # that a refusal names
     new: int = 0  # samples drawn
     missing: int = 0  # samples that could not be drawn
     reasons: dict[str, int] = field(default_factory=dict)
@@ -211,7 +212,7 @@ class SweepRuns:
         if not refuse_other_weights(folder, model):
             return False  # it is loaded, and `draw` refuses what differs
         differing = problem_differences(read_problems(folder), with_prompts(self.problems))
-        refuse_differences(folder, "samples", differing, resume_step("sweep"))
+        refuse_differences(folder, "samples", differing, resume_step(self.verb))
         held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
         return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget
 

@@ -1,0 +1,1 @@
+"""Frontier: pass@1 against retention, for blends, temperatures, checkpoints and a budget split between two models."""
