@@ -170,7 +170,7 @@ def _result(name: str, one: type) -> Iterator[str]:
         f"`{key}`" if isinstance(value, property) else f"`{key}()`"
         for key, value in vars(one).items()
         if not key.startswith("_")
-        and key not in ("to_dict", "show", "ok", "lines", "trouble")
+        and key not in ("to_dict", "show", "ok", "lines", "pending_error")
         and (isinstance(value, property) or inspect.isfunction(value))
     ]
     yield f"Fields: {', '.join(shown)}." + (f" Also: {', '.join(own)}." if own else "")

@@ -18,7 +18,7 @@ K = 512
 def main() -> None:
     rng = np.random.default_rng(0)
     world = method_world(rng, problems=32, answers=24, correct=3, spread=2.0, popularity=1.0)
-    base = shared(world, width=4, rng=rng, alike=0.5)
+    base = shared(world, width=4, rng=rng, similarity=0.5)
     trained = train(base, world, Dynamics("grpo", group=8, rate=0.1, steps=400), rng).final
 
     exact = {

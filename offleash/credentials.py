@@ -109,9 +109,9 @@ def server_address(url: str, key_variable: str = KEY_VARIABLE) -> ServerAddress:
 def refuse_credentials(name: str, settings: Mapping[str, str]) -> None:
     """Refuse a model's name or settings with a credential in them; the message does not show it."""
     after_name = name.partition("#")[2] if "://" in name else ""  # URL#MODEL?key=... instead of URL?key=...#MODEL
-    misplaced = re.search(r"[?&]|(?i:key=)", after_name)
+    key_in_name = re.search(r"[?&]|(?i:key=)", after_name)
     by_form = _TOKEN.search(name) or _ASSIGNMENT.search(name)
-    if misplaced or _USER.search(name) or (by_form and not Path(name).exists()):
+    if key_in_name or _USER.search(name) or (by_form and not Path(name).exists()):
         raise OffleashError(
             f"The model name {public_url(name)} contains what looks like a key, and it is stored with the run. "
             f"Remove it, and put the key into an environment variable: {KEY_VARIABLE} for a server, HF_TOKEN for the "

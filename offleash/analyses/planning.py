@@ -55,13 +55,13 @@ def budget_plan(drawn_P: Integer, correct_P: Integer, k_K: Integer, until: int |
         until: successes at which a problem stops; by default those that settle it.
     """
     shape_a, shape_b = beta_prior(drawn_P.astype(np.float64), correct_P.astype(np.float64))
-    level = (np.arange(_POINTS) + 0.5) / _POINTS
+    quantiles = (np.arange(_POINTS) + 0.5) / _POINTS
     shape_a_P, shape_b_P = shape_a + correct_P, shape_b + drawn_P - correct_P
-    rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], shape_b_P[:, None], level), dtype=np.float64)
+    rate_PQ: Float = np.asarray(special.betaincinv(shape_a_P[:, None], shape_b_P[:, None], quantiles), dtype=np.float64)
     problems = len(drawn_P)
-    least = [successes_needed(int(k), int(k), problems) for k in k_K]
+    min_successes = [successes_needed(int(k), int(k), problems) for k in k_K]
     min_successes_K = np.array(
-        [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, least, strict=True)]
+        [int(k) + 1 if successes is None else successes for k, successes in zip(k_K, min_successes, strict=True)]
     )
     chance_PK = np.stack(
         [

@@ -180,8 +180,8 @@ def compare(
         from offleash.loading.wide import wide_runs
 
         wide = wide_runs(runs, inputs.options, inputs.scratch, progress, judged=verifier is not None)
-        as_loaded = LoadOptions(verdicts=verdicts)  # --map and the like were for reading it
-        inputs = replace(inputs, runs=wide.inputs, options=as_loaded, copied=wide.notes)
+        load_settings = LoadOptions(verdicts=verdicts)  # --map and the like were for reading it
+        inputs = replace(inputs, runs=wide.inputs, options=load_settings, copied=wide.notes)
         runs = tuple(wide.inputs)
     if inputs_are_certificates(runs, rule, question):
         from offleash.analyses.certificates.compare import certified_question, compare_certificates
@@ -229,15 +229,15 @@ def compare(
             judging = replace(judging, threshold=reading.threshold)  # one option for logs and for the verifier
         extraction = ExtractionOptions(opened=opened, extracted=bool(reading.columns.get("answer")))
         golds = load_problems(str(problems)).frame if problems is not None else None
-        how = replace(verify_options(verifier, judging, extraction, golds), partial=True)
-        inputs, judged = inputs.verified(how, progress)
+        verify_settings = replace(verify_options(verifier, judging, extraction, golds), partial=True)
+        inputs, judged = inputs.verified(verify_settings, progress)
     named = inputs  # the next step for a flip names what the user gave, not copies
     if report is not None:
         inputs = inputs.with_texts(progress)
     comparisons, union = inputs.compare(settings, progress)
-    flipped = named.flips(comparisons, progress) if flips else []
+    flips_by_run = named.flips(comparisons, progress) if flips else []
     page = None if report is None else Path(report)
-    result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flipped), judged, report=page)
+    result = ComparisonResult(inputs, tuple(comparisons), union, tuple(flips_by_run), judged, report=page)
     if conditions:
         from offleash.comparing.conditions import check_conditions
 
@@ -270,14 +270,14 @@ def _problem_files(
     """The list of problems that --list names, written where --out says, and the table of --csv."""
     from offleash.reporting.problem_lists import problem_list, write_problems, write_table
 
-    made: dict[str, Any] = {}
+    written_files: dict[str, Any] = {}
     if name is not None:
         listing = problem_list(result.comparison, name)
-        made["listing"] = listing if out is None else write_problems(listing, Path(out))
+        written_files["listing"] = listing if out is None else write_problems(listing, Path(out))
     if csv is not None:
         write_table(result.comparisons, Path(csv))
-        made["csv"] = Path(csv)
-    return made
+        written_files["csv"] = Path(csv)
+    return written_files
 
 
 # report, figure and view take the options of `compare`, and each makes one thing of the comparison.

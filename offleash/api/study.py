@@ -94,18 +94,18 @@ def study(
         plans = list(_plans_of_flags(problems, call))
     verifying = verify_options(plans[0].call.verifier, plans[0].call.judging)
     conditions = [_conditions(plan.call) for plan in plans]
-    made = [_request(plan, dry_run, progress) for plan in plans]
-    for plan, (request, _) in zip(plans, made, strict=True):
+    requests = [_request(plan, dry_run, progress) for plan in plans]
+    for plan, (request, _) in zip(plans, requests, strict=True):
         announce(_cost_text(plan, request))
     if dry_run or len(plans) > 1:  # of several, all are checked before the first is drawn
-        for plan, (request, known) in zip(plans, made, strict=True):
+        for plan, (request, known) in zip(plans, requests, strict=True):
             _check(request, plan.folder, verifying, progress, engines=not dry_run, problems=known)
     if dry_run:
-        results = [StudyResult(request.cost()) for request, _ in made]
+        results = [StudyResult(request.cost()) for request, _ in requests]
     else:
         results = [
             _run(request, plan.folder, verifying, checks, command, progress, announce)
-            for plan, (request, _), checks in zip(plans, made, conditions, strict=True)
+            for plan, (request, _), checks in zip(plans, requests, conditions, strict=True)
         ]
     if len(plans) == 1:
         return results[0]
@@ -145,7 +145,7 @@ def _plans_of_flags(problems: Any, call: _Call) -> Iterator[_Plan]:
     """A plan per benchmark of a list (aime24,math500); a file that has a comma in its name is one."""
     listed = isinstance(problems, str) and "," in problems and not Path(problems).exists()
     names = [name.strip() for name in problems.split(",") if name.strip()] if listed else [problems]
-    _complete(call)
+    _check_complete(call)
     for name in names:
         folder = Path(call.out or "") / _folder_name(name) if len(names) > 1 else Path(call.out or "")
         yield _Plan(str(name) if isinstance(name, str | Path) else "", folder, name, call)
@@ -161,46 +161,52 @@ def _plans_of_file(path: Path, call: _Call) -> Iterator[_Plan]:
     options = file.options
     defaults = {name: option.default for name, option in describe(study).options.items()}
     plain = {
-        name: _typed(getattr(call, name), defaults[name], options.get(name))
+        name: _typed_or_stored(getattr(call, name), defaults[name], options.get(name))
         for name in ("k", "out", "until", "seed", "verifier", "fail_if")
     }
-    groups = {name: _merged(getattr(call, name), options) for name in ("prompting", "engine", "selection", "judging")}
-    whole = replace(call, models=(file.models.base, *file.models.rl), **plain, **groups)
-    several = len(file.benchmarks), len(file.decodings)
+    groups = {
+        name: _with_options(getattr(call, name), options) for name in ("prompting", "engine", "selection", "judging")
+    }
+    full_call = replace(call, models=(file.models.base, *file.models.rl), **plain, **groups)
+    counts = len(file.benchmarks), len(file.decodings)
     for entry in file.benchmarks:
         values = {"size": entry.size, "problem_seed": entry.problem_seed, "source": entry.source}
-        selection = _merged(whole.selection, {name: value for name, value in values.items() if value is not None})
-        budget = call.k if call.k is not None else file.budget(entry.name) or whole.k
+        selection = _with_options(
+            full_call.selection, {name: value for name, value in values.items() if value is not None}
+        )
+        budget = call.k if call.k is not None else file.budget(entry.name) or full_call.k
         for number, decoding in enumerate(file.decodings):
-            chosen = _merged(call.decoding, {**options, **decoding})
-            parts = [_folder_name(entry.name)] if several[0] > 1 else []
-            parts += [_decoding_name(chosen, number)] if several[1] > 1 else []
-            options_here = replace(whole, k=budget, decoding=chosen, selection=selection)
-            _complete(options_here)
-            name = f"{entry.name}{f' {parts[-1]}' if several[1] > 1 else ''}"
-            yield _Plan(name, Path(options_here.out or "") / "-".join(parts), entry.name, options_here)
+            chosen = _with_options(call.decoding, {**options, **decoding})
+            parts = [_folder_name(entry.name)] if counts[0] > 1 else []
+            parts += [_decoding_name(chosen, number)] if counts[1] > 1 else []
+            plan_call = replace(full_call, k=budget, decoding=chosen, selection=selection)
+            _check_complete(plan_call)
+            name = f"{entry.name}{f' {parts[-1]}' if counts[1] > 1 else ''}"
+            yield _Plan(name, Path(plan_call.out or "") / "-".join(parts), entry.name, plan_call)
 
 
-def _typed(typed: object, default: object, stored: object) -> Any:
+def _typed_or_stored(typed: object, default: object, stored: object) -> Any:
     """A value that was typed, else that of the file, else the default."""
     return typed if typed != default or stored is None else stored
 
 
-def _merged(group: Any, options: Mapping[str, object]) -> Any:
+def _with_options(group: Any, options: Mapping[str, object]) -> Any:
     """A group of options: what was typed, else what the file says, else the defaults."""
     default = type(group)()
     values = {field.name: getattr(group, field.name) for field in fields(group)}
     return replace(
         group,
-        **{name: _typed(value, getattr(default, name), options.get(name)) for name, value in values.items()},
+        **{name: _typed_or_stored(value, getattr(default, name), options.get(name)) for name, value in values.items()},
     )
 
 
-def _complete(call: _Call) -> None:
+def _check_complete(call: _Call) -> None:
     """Refuse a study without a base, a model after RL, a budget or a folder."""
     if len(call.models) < 2:
-        given = call.models[0] if call.models else "none"
-        raise OffleashError(f"study needs a base and a model after RL; found {given}. Write: study PROBLEMS BASE RL.")
+        first_model = call.models[0] if call.models else "none"
+        raise OffleashError(
+            f"study needs a base and a model after RL; found {first_model}. Write: study PROBLEMS BASE RL."
+        )
     declared = describe(study)
     for name in ("k", "out"):
         if getattr(call, name) is None:
@@ -242,7 +248,7 @@ def _request(plan: _Plan, dry_run: bool, progress: Progress) -> "tuple[StudyRequ
     call = plan.call
     template = template_of(call.prompting)
     models = models_of(call.models, call.engine, call.prompting, engines=not dry_run)
-    frame = _counted(plan.problems, call.selection) if dry_run else None
+    frame = _problem_frame(plan.problems, call.selection) if dry_run else None
     known = frame is None
     if frame is None:
         frame = with_template(problem_frame(plan.problems, call.selection, progress), template)
@@ -251,7 +257,7 @@ def _request(plan: _Plan, dry_run: bool, progress: Progress) -> "tuple[StudyRequ
     return StudyRequest(frame, models, params, call.k, call.until, call.seed, template), known
 
 
-def _counted(problems: Any, selection: ProblemSelection) -> "pl.DataFrame | None":
+def _problem_frame(problems: Any, selection: ProblemSelection) -> "pl.DataFrame | None":
     """As many problems as a benchmark has, without fetching or generating them; None for files and tables."""
     from offleash.loading.problem_set import placeholders
 

@@ -115,10 +115,10 @@ def _verify_rows(
             failures.append(f"{row.id}: {row.reason}")
         (each or rows.append)(row)
 
-    refused = verify_file(file, options, count, progress)
-    lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in refused[:SHOWN])
-    message = f"{len(refused)} rows have a gold answer that the verifier cannot read:\n{lines}"
-    error = OffleashError(message) if refused else None
+    unreadable_golds = verify_file(file, options, count, progress)
+    lines = "\n".join(f"  row {row.id!r}: {row.reason}" for row in unreadable_golds[:SHOWN])
+    message = f"{len(unreadable_golds)} rows have a gold answer that the verifier cannot read:\n{lines}"
+    error = OffleashError(message) if unreadable_golds else None
     return VerifyResult((), tuple(rows), counts, tuple(failures), of_rows=True, unreadable=error)
 
 

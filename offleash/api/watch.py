@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def watch(
     folder: Annotated[str | Path, Data("DIR", "The folder in which the trainer writes its rollouts.")],
     *,
-    once: Annotated[bool, Flag("Look once, print the result and end.")] = False,
+    once: Annotated[bool, Flag("Read the rollouts once, print the result and exit.")] = False,
     base: Annotated[
         str | Path | None,
         Flag("Compare with this run, log or file of counts of the same problems: P, E, S, O.", metavar="RUN"),
     ] = None,
     window: Annotated[
         int | None,
-        Flag("Training steps per window. Default: so many that there are at most 20 windows.", metavar="N", least=1),
+        Flag("Training steps per window. Default: enough for at most 20 windows.", metavar="N", least=1),
     ] = None,
-    every: Annotated[float, Flag("Seconds between two looks.", metavar="SECONDS", least=0.1, most=86_400)] = 5.0,
+    every: Annotated[float, Flag("Seconds between updates.", metavar="SECONDS", least=0.1, most=86_400)] = 5.0,
     page: Annotated[str | Path | None, Flag("Write a page that reloads itself.", metavar="FILE.html")] = None,
     tokenizer: Annotated[
         str | None, Flag("Tokenizer of logs that hold token ids (open-instruct): a path or a hub id.", metavar="NAME")
@@ -78,10 +78,10 @@ def watch(
         raise OffleashError("--opened, --jobs and --trust-code need a verifier. Add --verifier NAME.")
     verify = None
     if verifier is not None:
-        how = Judging(jobs=jobs, trust_code=trust_code)
+        judging = Judging(jobs=jobs, trust_code=trust_code)
         if chosen_verifier(verifier).own is not None:
-            how = replace(how, threshold=reading.threshold)  # one option for logs and for the verifier
-        verify = verify_options(verifier, how, ExtractionOptions(opened=opened))
+            judging = replace(judging, threshold=reading.threshold)  # one option for logs and for the verifier
+        verify = verify_options(verifier, judging, ExtractionOptions(opened=opened))
     options = load_options((), reading).options
     if tokenizer is not None:
         options = replace(options, decode=_decoder(tokenizer))

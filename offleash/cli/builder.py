@@ -62,14 +62,14 @@ class VerbCommand(TyperCommand):
         try:
             typed, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         except UsageError as error:
-            raise self._refused(error) from None
+            raise self._usage_error(error) from None
         if typed.get("help"):
             print(self.get_help(ctx))
             ctx.exit()
         # typer would report these by its own names and in its own form
         for argument in self.declared.arguments:
-            waived = argument.data.unless is not None and typed.get(argument.data.unless)
-            if argument.required and not waived and not typed.get(argument.keyword):
+            is_optional = argument.data.unless is not None and typed.get(argument.data.unless)
+            if argument.required and not is_optional and not typed.get(argument.keyword):
                 raise missing_error(self.verb, argument)
         if rest:
             raise OffleashError(
@@ -85,7 +85,7 @@ class VerbCommand(TyperCommand):
         }
         return []
 
-    def _refused(self, error: Exception) -> OffleashError:
+    def _usage_error(self, error: Exception) -> OffleashError:
         """An error of the parser in our form: for an unknown option with the nearest one that exists."""
         typed = getattr(error, "option_name", None)
         if typed and type(error).__name__ == "NoSuchOption":
@@ -146,8 +146,8 @@ def _argument(argument: DataArgument) -> Parameter:
 
 def _options(declared: Declaration) -> list[Parameter]:
     """Options without a heading first, as in the help."""
-    grouped = sorted(declared.options.values(), key=lambda option: bool(option.heading))
-    return [_option(option) for option in grouped]
+    ordered_options = sorted(declared.options.values(), key=lambda option: bool(option.heading))
+    return [_option(option) for option in ordered_options]
 
 
 def _option(option: Option) -> Parameter:
@@ -208,8 +208,8 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         callbacks = {name: value for name, value in available.items() if name in declared.python_only}
         result = function(*arguments, **values, **callbacks)
     # rows of a file were printed one by one as they came; printing them again would double the output
-    streamed = "each" in callbacks and result.lines
-    if as_json and not streamed:
+    is_streamed = "each" in callbacks and result.lines
+    if as_json and not is_streamed:
         for document in result.to_dict() if result.lines else [result.to_dict()]:
             print_json(document)
     elif not as_json:
@@ -218,8 +218,8 @@ def _run(function: Callable[..., Any], declared: Declaration, typed: dict[str, A
         result.serve(print_json if as_json else None)
         (warn if as_json else print)("Stopped; nothing was changed.")
     # last, so that the result is printed even if, say, a figure could not be written
-    if result.trouble is not None:
-        raise result.trouble
+    if result.pending_error is not None:
+        raise result.pending_error
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

@@ -10,8 +10,8 @@ from offleash.cli.verbs import GROUPS, VERBS
 from offleash.errors import OffleashError, unknown
 from offleash.signatures import Option, describe
 
-GLOBAL = ("--help", "--version", "completion")
-COMMON = ("--json", "--help")  # every verb has these options
+GLOBAL_WORDS = ("--help", "--version", "completion")
+COMMON_OPTIONS = ("--json", "--help")  # every verb has these options
 
 SCRIPTS: dict[str, str] = {
     "bash": """\
@@ -57,7 +57,7 @@ def candidates(words: Sequence[str]) -> list[str]:
     """
     *before, typed = words or [""]
     if not before:
-        known = [*dict.fromkeys(name.partition(" ")[0] for name in VERBS), *GLOBAL]
+        known = [*dict.fromkeys(name.partition(" ")[0] for name in VERBS), *GLOBAL_WORDS]
         return [name for name in known if name.startswith(typed)]
     if before == ["completion"]:
         return [shell for shell in SCRIPTS if shell.startswith(typed)]
@@ -65,10 +65,10 @@ def candidates(words: Sequence[str]) -> list[str]:
         known = [name.partition(" ")[2] for name in VERBS if name.startswith(f"{before[0]} ")]
         return [name for name in known if name.startswith(typed)]
     verb = VERBS.get(" ".join(before[:2])) or VERBS.get(before[0])
-    return [] if verb is None else _of_verb(verb.load(), before[len(verb.name.split()) :], typed)
+    return [] if verb is None else _verb_completions(verb.load(), before[len(verb.name.split()) :], typed)
 
 
-def _of_verb(function: object, before: Sequence[str], typed: str) -> list[str]:
+def _verb_completions(function: object, before: Sequence[str], typed: str) -> list[str]:
     """Options of a verb, the choices of the option before, or the names of figures."""
     assert callable(function)
     options = list(describe(function).options.values())
@@ -77,7 +77,7 @@ def _of_verb(function: object, before: Sequence[str], typed: str) -> list[str]:
         return [choice for choice in last.flag.choices if choice.startswith(typed)]
     if typed.startswith("-"):
         names = [name for option in options for name in _names(option)]
-        return [name for name in (*names, *COMMON) if name.startswith(typed)]
+        return [name for name in (*names, *COMMON_OPTIONS) if name.startswith(typed)]
     if describe(function).verb == "figure" and not before:
         from offleash.api.compare import FIGURES
 
@@ -86,5 +86,5 @@ def _of_verb(function: object, before: Sequence[str], typed: str) -> list[str]:
 
 
 def _names(option: Option) -> list[str]:
-    switched_on = option.kind == "switch" and option.default is True
-    return [option.name, *([f"--no-{option.name[2:]}"] if switched_on else [])]
+    is_on_by_default = option.kind == "switch" and option.default is True
+    return [option.name, *([f"--no-{option.name[2:]}"] if is_on_by_default else [])]

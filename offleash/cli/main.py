@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from offleash.cli.output import current, warn
+from offleash.cli.output import current_activity, warn
 from offleash.cli.verbs import GROUPS, OLD_VERBS, SECTIONS, VERBS
 from offleash.cpus import limit_threads
 from offleash.credentials import mask_credentials
@@ -39,7 +39,7 @@ PARSERS = ("/json/", "/yaml/", "/ast.py")  # in the names of the files that thei
 def main() -> None:
     """Run the command that was typed; what a user can fix is one message, never a traceback."""
     limit_threads(os.environ)  # here, since NumPy and torch read it when they are imported
-    guarded(lambda: dispatch(sys.argv[1:]))
+    run_guarded(lambda: dispatch(sys.argv[1:]))
 
 
 def dispatch(words: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def dispatch(words: Sequence[str]) -> None:
     else:
         name = f"{first} {second}" if first in GROUPS else first
         if name not in VERBS:
-            raise _no_verb(first, second)
+            raise _unknown_verb_error(first, second)
         from offleash.cli.builder import run_command
 
         run_command(VERBS[name], list(words[len(name.split()) :]))
@@ -78,7 +78,7 @@ def overview(group: str = "") -> str:
     return "\n".join([*lines, "", fill(more, width), "", fill(EXIT_CODES, width)])
 
 
-def _no_verb(first: str, second: str) -> OffleashError:
+def _unknown_verb_error(first: str, second: str) -> OffleashError:
     """An error for words that name no verb: with the nearest verb, or the new name of an old one."""
     if first in GROUPS:  # before it was a group, `plan` took pilots
         verbs = [name.split()[1] for name in VERBS if name.startswith(f"{first} ")]
@@ -95,7 +95,7 @@ def _no_verb(first: str, second: str) -> OffleashError:
     return OffleashError(f"offleash has no verb {first!r}. {hint}")
 
 
-def guarded(command: Callable[[], object]) -> None:
+def run_guarded(command: Callable[[], object]) -> None:
     """Run a command: errors become one message, and SIGTERM ends it as Ctrl-C does."""
     with _signals_as_interrupts() as ended:
         _run(command, ended)
@@ -107,7 +107,7 @@ def _run(command: Callable[[], object], ended: list[int]) -> None:
     1 is left to results that are not `ok`, 3 to conditions of --fail-if; 2 is what a user can fix, 70 (EX_SOFTWARE) a
     bug of ours, 130 Ctrl-C, 128 + number any other signal, 141 a closed pipe.
     """
-    current[0] = ""
+    current_activity[0] = ""
     try:
         command()
     except OffleashError as error:
@@ -168,8 +168,8 @@ def _print_error(text: str) -> None:
 
 def _current_activity() -> str:
     """What was being done, for errors that do not know it: the last progress line, else the files of the command."""
-    if current[0]:
-        return f" ({current[0]})"
+    if current_activity[0]:
+        return f" ({current_activity[0]})"
     files = [word for word in sys.argv[1:] if not word.startswith("-") and Path(word).exists()]
     return f" (reading {', '.join(files[:5])})" if files else ""
 
@@ -192,10 +192,10 @@ def _signals_as_interrupts() -> Iterator[list[int]]:
     Yields a list that gets the number of the signal, for the exit code.
     """
     ended: list[int] = []
-    own = os.getpid()
+    own_pid = os.getpid()
 
     def end(number: int, _: FrameType | None) -> None:
-        if os.getpid() != own:  # a fork that inherited this
+        if os.getpid() != own_pid:  # a fork that inherited this
             os._exit(128 + number)
         ended.append(number)
         raise KeyboardInterrupt

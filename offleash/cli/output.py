@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from offleash.progress import Progress
 
-current = [""]  # what is being done, as progress reported it last: an error may need to say it
+current_activity = [""]  # what is being done, as progress reported it last: an error may need to say it
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def progress(quiet: bool) -> Iterator["Progress"]:
         last = [started]
 
         def plain(text: str) -> None:
-            current[0] = text
+            current_activity[0] = text
             now = time.monotonic()
             if now - started > 2 and now - last[0] > 5:
                 last[0] = now
@@ -45,7 +45,7 @@ def progress(quiet: bool) -> Iterator["Progress"]:
     with console.status("") as status:
 
         def shown(text: str) -> None:
-            current[0] = text
+            current_activity[0] = text
             status.update(escape(printable(mask_credentials(text))))
 
         yield shown

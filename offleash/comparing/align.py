@@ -22,9 +22,9 @@ CHARACTERS_SHOWN = 60  # characters of a text in a message
 # What helps where no problem is common, by the reason.
 NO_ID_DECIDES = "no id decides"
 NEXT_STEPS = {
-    "another text": " If only the prompt templates differ, --map question= leaves them unread, so that ids decide.",
-    NO_ID_DECIDES: " If the ids are those of samples, --map problem= reads equal texts as samples of one problem.",
-    "another gold answer": " If that column holds no golds, --map gold= leaves it unread.",
+    "another text": " If only the prompt templates differ, --map question= ignores them, so that ids decide.",
+    NO_ID_DECIDES: " If the ids are sample ids, --map problem= treats equal texts as samples of one problem.",
+    "another gold answer": " If that column does not hold golds, --map gold= ignores it.",
 }
 UNMATCHED = "problems_unmatched"  # the code of a warning
 
@@ -53,7 +53,7 @@ def match(runs: Sequence[Run]) -> Alignment:
     Raises:
         OffleashError: no problem is common.
     """
-    tables = [_described(run) for run in runs]
+    tables = [_with_contents(run) for run in runs]
     first = runs[0].problems.sort("problem")  # so that nothing depends on the order of a file
     # every run is matched with the first, whose ids name the problems from here on
     own, notes = [first.select(own="problem", problem="problem")], []
@@ -74,27 +74,27 @@ def match(runs: Sequence[Run]) -> Alignment:
     return Alignment(problems, tuple(kept), left_out, tuple(notes))
 
 
-def _described(run: Run) -> pl.DataFrame:
+def _with_contents(run: Run) -> pl.DataFrame:
     """A run's problems in the order of their ids, with the columns by which they are matched."""
     problems = run.problems.sort("problem")
     # Problems that offleash drew keep choices in their details; a log's reader has made the hashes already.
-    unhashed = problems["contents"].is_null() & problems["details"].is_not_null()
-    if unhashed.any():
-        made = [content_hashes(choices=_choices(text)) for text in problems["details"].filter(unhashed)]
+    is_unhashed = problems["contents"].is_null() & problems["details"].is_not_null()
+    if is_unhashed.any():
+        choice_hashes = [content_hashes(choices=_choices(text)) for text in problems["details"].filter(is_unhashed)]
         contents = problems["contents"].to_list()
-        for row, value in zip(unhashed.arg_true().to_list(), made, strict=True):
+        for row, value in zip(is_unhashed.arg_true().to_list(), choice_hashes, strict=True):
             contents[row] = value
         problems = problems.with_columns(contents=pl.Series(contents, dtype=pl.String))
     # Of our own problems the images themselves are known. No log has them in this form, so only two draws compare them.
     drawn = [None if images is None else question_hash("\n".join(images)) for images in problems["images"].to_list()]
-    described = with_content(problems).with_columns(
+    with_contents = with_content(problems).with_columns(
         pictures=pl.Series(drawn, dtype=pl.String),
         guessed=pl.lit(GOLD_GUESSED in run.facts),
         # Where a log uses one id for several problems, which of them is the first depends on the order of its rows.
         id=pl.col("problem").str.replace(r"#\d+$", ""),
         document=pl.col("identity").str.replace(r"#\d+$", ""),  # without the number of its occurrence
     )
-    return described.select("problem", "id", "benchmark", "identity", "document", "question", "guessed", *FIELDS)
+    return with_contents.select("problem", "id", "benchmark", "identity", "document", "question", "guessed", *FIELDS)
 
 
 def _choices(details: str) -> object:
@@ -122,8 +122,8 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
         (["hash"], same),
         (["hash", "benchmark"], same),
     ):
-        pairs = pl.concat([pairs, _mutual_matches(_rest(left, right, pairs, keys), condition)])
-    by_id = _rest(left, right, pairs, ["problem"])
+        pairs = pl.concat([pairs, _mutual_matches(_unpaired(left, right, pairs, keys), condition)])
+    by_id = _unpaired(left, right, pairs, ["problem"])
     _refuse_guessed_golds(by_id, left, right, before, after)
     notes = _unmatched_notes(left, right, pairs, before, after)
     return pairs.select("own", "problem"), notes
@@ -137,42 +137,43 @@ def _refuse_guessed_golds(
     Problems whose answers happen to agree would be compared and the others not: a selection by the result.
     """
     rest = [name for name in FIELDS if name != "gold_key"]
-    apart = by_id.filter(
+    different_contents = by_id.filter(
         fields_differ("gold_key"),
         pl.col("guessed") | pl.col("guessed_other"),
         ~pl.any_horizontal(fields_differ(name) for name in rest),
     )
-    if apart.height:
-        row = apart.row(0, named=True)
+    if different_contents.height:
+        row = different_contents.row(0, named=True)
         raise OffleashError(
-            f"Column answer differs between {before!r} and {after!r} for {apart.height} problems with equal ids and "
-            f"texts (first: {_texts(apart, left, right)}, {_short(row['gold_key'])} and "
-            f"{_short(row['gold_key_other'])}). Say what it holds: --map answer=answer if the model's answers, "
+            f"Column answer differs between {before!r} and {after!r} for {different_contents.height} problems with "
+            "equal ids and "
+            f"texts (first: {_texts(different_contents, left, right)}, {_shortened(row['gold_key'])} and "
+            f"{_shortened(row['gold_key_other'])}). Say what it holds: --map answer=answer if the model's answers, "
             "--map gold=answer if the golds."
         )
 
 
-def _rest(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _unpaired(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Candidates: problems of both runs that have no partner yet and agree in these columns."""
     needed = next(
         (name for name in ("identity", "document") if name in keys), "hash" if keys[0] == "hash" else "problem"
     )
     known = pl.col(needed).is_not_null()
-    mine = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
+    left_rows = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
     other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
-    sizes = mine.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
-    too_common = sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS)
-    mine = mine.join(too_common, on=keys, how="anti", nulls_equal=True)
+    sizes = left_rows.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
+    frequent_keys = sizes.filter(pl.col("len").cast(pl.Int64) * pl.col("len_right") > MAX_PAIRS)
+    left_rows = left_rows.join(frequent_keys, on=keys, how="anti", nulls_equal=True)
     renamed = other.rename({name: f"{name}_other" for name in other.columns})
     theirs = [f"{name}_other" for name in keys]
-    return mine.join(renamed, left_on=keys, right_on=theirs, nulls_equal=True, coalesce=False)
+    return left_rows.join(renamed, left_on=keys, right_on=theirs, nulls_equal=True, coalesce=False)
 
 
 def _mutual_matches(candidates: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     """The candidates that meet the condition and are each other's only ones."""
-    matching = candidates.filter(condition)
+    matching_pairs = candidates.filter(condition)
     unique = (pl.len().over("problem") == 1) & (pl.len().over("problem_other") == 1)
-    return matching.filter(unique).select("problem", own="problem_other")
+    return matching_pairs.filter(unique).select("problem", own="problem_other")
 
 
 def _unmatched_notes(
@@ -186,27 +187,29 @@ def _unmatched_notes(
         "context_hash": "another context",
         **{f"{name}_hash": f"other {name}" for name in HASHED if name != "context"},
     }
-    by_text = _rest(left, right, pairs, ["hash"])
-    by_id = _rest(left, right, pairs, ["problem"])
+    by_text = _unpaired(left, right, pairs, ["hash"])
+    by_id = _unpaired(left, right, pairs, ["problem"])
     notes = []
     for name in FIELDS:
         source, shared = (by_id, "id") if name == "hash" else (by_text, "text")
         # A field that no candidate shares is what keeps the two apart.
-        apart = source.filter(fields_differ(name).all().over("problem")).unique("problem", maintain_order=True)
-        if apart.is_empty():
+        unmatched = source.filter(fields_differ(name).all().over("problem")).unique("problem", maintain_order=True)
+        if unmatched.is_empty():
             continue
-        example = _texts(apart, left, right)
+        example = _texts(unmatched, left, right)
         if name == "gold_key":
-            golds = apart.row(0, named=True)
-            example += f", golds {_short(golds['gold_key'])} and {_short(golds['gold_key_other'])}"
+            golds = unmatched.row(0, named=True)
+            example += f", golds {_shortened(golds['gold_key'])} and {_shortened(golds['gold_key_other'])}"
         theirs = f"with the {shared} of one in {after} but {words[name]}"
-        text = f"{_problems(apart.height)} of {before} {theirs} {_were(apart.height)}"
-        notes.append(Note(f"{text} not matched (first: {example})", apart.height, warning=True, code=UNMATCHED))
-    alike = by_text.filter(contents_agree() & ~fields_differ("pictures")).unique("problem", maintain_order=True)
-    if alike.height:
-        theirs = f"with the content of several in {after} {_were(alike.height)} not matched: {NO_ID_DECIDES}"
-        text = f"{_problems(alike.height)} of {before} {theirs}"
-        notes.append(Note(f"{text} (first: {_texts(alike, left, right)})", alike.height, warning=True, code=UNMATCHED))
+        text = f"{_problems(unmatched.height)} of {before} {theirs} {_was_or_were(unmatched.height)}"
+        notes.append(Note(f"{text} not matched (first: {example})", unmatched.height, warning=True, code=UNMATCHED))
+    ambiguous = by_text.filter(contents_agree() & ~fields_differ("pictures")).unique("problem", maintain_order=True)
+    if ambiguous.height:
+        theirs = f"with the content of several in {after} {_was_or_were(ambiguous.height)} not matched: {NO_ID_DECIDES}"
+        text = f"{_problems(ambiguous.height)} of {before} {theirs}"
+        notes.append(
+            Note(f"{text} (first: {_texts(ambiguous, left, right)})", ambiguous.height, warning=True, code=UNMATCHED)
+        )
     return notes
 
 
@@ -216,18 +219,18 @@ def _texts(candidates: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame) ->
         table.filter(pl.col("problem") == candidates[column][0])["question"][0] or candidates[column][0]
         for table, column in ((left, "problem"), (right, "problem_other"))
     ]
-    return " and ".join(dict.fromkeys(map(_short, texts)))
+    return " and ".join(dict.fromkeys(map(_shortened, texts)))
 
 
 def _problems(count: int) -> str:
     return "1 problem" if count == 1 else f"{count:,} problems"
 
 
-def _were(count: int) -> str:
+def _was_or_were(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _short(text: object) -> str:
+def _shortened(text: object) -> str:
     line = " ".join(str(text or "").split())
     return repr(line if len(line) <= CHARACTERS_SHOWN else f"{line[: CHARACTERS_SHOWN - 3]}...")
 
@@ -236,7 +239,7 @@ def _nothing_in_common(runs: Sequence[Run], notes: Sequence[Note]) -> OffleashEr
     """The refusal, with the first problems as a person knows them: texts where there are any, not hashes."""
     names = " and ".join(repr(run.name) for run in runs[:2]) + (f" and {len(runs) - 2} more" if len(runs) > 2 else "")
     first = [run.problems.sort("problem").row(0, named=True) for run in runs[:2]]
-    examples = " against ".join(_short(row["question"] or row["problem"]) for row in first)
+    examples = " against ".join(_shortened(row["question"] or row["problem"]) for row in first)
     if not notes:
         return OffleashError(
             f"{names} have no problem in common (first problems: {examples}). Problems match by content, else by id: "
@@ -261,16 +264,16 @@ def _fill_missing(problems: pl.DataFrame, runs: Sequence[Run], own: Sequence[pl.
 
 
 DECODING = "decoding"
-ALLOWED = (DECODING,)  # what --allow may name
-STOP = "stop"  # texts that end a sample
+ALLOWED_DIFFERENCES = (DECODING,)  # what --allow may name
+STOP_SETTING = "stop"  # texts that end a sample
 NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens")  # numbers that decide what a model can reach
 
 
 def allowed(words: Sequence[str]) -> frozenset[str]:
     """What may differ between runs, from the words of --allow."""
     for word in words:
-        if word not in ALLOWED:
-            raise unknown("value of --allow", word, ALLOWED)
+        if word not in ALLOWED_DIFFERENCES:
+            raise unknown("value of --allow", word, ALLOWED_DIFFERENCES)
     return frozenset(words)
 
 
@@ -285,7 +288,7 @@ def same_decoding(before: Run, after: Run, allow: frozenset[str]) -> tuple[Note,
     differing, prompts = _differing_settings(before, after), _differing_prompts(before, after)
     if not differing:
         return prompts
-    settings = ", ".join(f"{name} {was} vs {now}" for name, was, now in differing)
+    settings = ", ".join(f"{name} {before_value} vs {now}" for name, before_value, now in differing)
     if DECODING in allow:
         return (
             Note(
@@ -336,5 +339,7 @@ def _decoding_settings(run: Run) -> dict[str, str]:
     settings = _decoding(run)
     numbers = {name: value for name in NAMES if isinstance(value := settings.get(name), int | float)}
     known = {name: f"{value:.9g}" for name, value in numbers.items() if math.isfinite(value)}
-    stop = settings.get(STOP)
-    return known | ({STOP: json.dumps(sorted(map(str, stop)), ensure_ascii=True)} if isinstance(stop, list) else {})
+    stop = settings.get(STOP_SETTING)
+    return known | (
+        {STOP_SETTING: json.dumps(sorted(map(str, stop)), ensure_ascii=True)} if isinstance(stop, list) else {}
+    )

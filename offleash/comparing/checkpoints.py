@@ -21,7 +21,7 @@ from offleash.stats.support_classes import reach_PRK
 
 # A number after one of these words marks a run: `global_step_20`, `checkpoint-50`, `seed1`. Short forms such as `s1`
 # are not taken for seeds or steps: they may as well name a model.
-_MARKS = {
+_NAME_PATTERNS = {
     RunsAre.CHECKPOINTS: re.compile(
         r"(?<![a-z])(?:global[-_ ]?step|steps?|checkpoint|ckpt|iteration|iter|epoch)[-_= ]?(\d+)", re.I
     ),
@@ -53,7 +53,7 @@ def several_runs(names: Sequence[str], given: RunsAre | None = None, column: str
         return SeveralRuns(given, guessed=False)
     if column is not None:
         names = [f"{column}{name}" if name.isdigit() else name for name in names]
-    for value, mark in _MARKS.items():
+    for value, mark in _NAME_PATTERNS.items():
         matches = [list(mark.finditer(name)) for name in names]
         if not all(matches):
             continue
@@ -121,5 +121,5 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
 
 def _shares(k: int, others: int) -> Integer:
     """k samples split evenly; each row gives the remainder of the division to another of the checkpoints."""
-    turn = (np.arange(others)[None] - np.arange(others)[:, None]) % others
-    return np.asarray(k // others + (turn < k % others), dtype=np.int64)
+    rotation = (np.arange(others)[None] - np.arange(others)[:, None]) % others
+    return np.asarray(k // others + (rotation < k % others), dtype=np.int64)

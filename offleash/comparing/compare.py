@@ -13,7 +13,7 @@ import polars as pl
 
 from offleash.comparing.align import is_greedy, same_decoding
 from offleash.comparing.answers import MaxAtK, answers, graded, tally_of_answers
-from offleash.comparing.evidence import Evidence, evidence, jointly
+from offleash.comparing.evidence import Evidence, evidence, tested_jointly
 from offleash.comparing.guessing import Guessing, guessing
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro, by_benchmark, macro_mean
 from offleash.comparing.question import Question
@@ -76,7 +76,7 @@ class Comparison:
     undecided: dict[str, Interval] | None  # what P, E, S, O and the rates could be; None where all is decided
     undecided_reason: str | None  # why there is none
     notes: tuple[Note, ...]
-    _derived: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _computed: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def efficiency_gap(self) -> float | None:
@@ -113,11 +113,11 @@ class Comparison:
         """max@k of both runs; None where no sample has partial credit."""
         return graded([self.before, self.after], self.counted, self.curves["before"].k_K)
 
-    def once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
+    def compute_once(self, name: str, compute: Callable[["Comparison"], Derived]) -> Derived:
         """What an analysis derives from this comparison: computed on first use, kept under its name."""
-        if name not in self._derived:
-            self._derived[name] = compute(self)
-        return cast(Derived, self._derived[name])
+        if name not in self._computed:
+            self._computed[name] = compute(self)
+        return cast(Derived, self._computed[name])
 
     def __repr__(self) -> str:
         return str(self.change)
@@ -156,7 +156,7 @@ def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[C
     ]
     first = replace(kept[0], notes=kept[0].notes + whole.notes)
     comparisons = [compare(first, run, question, len(kept) - 1) for run in kept[1:]]
-    corrected = jointly([comparison.evidence for comparison in comparisons])
+    corrected = tested_jointly([comparison.evidence for comparison in comparisons])
     return [
         replace(comparison, evidence=evidence_of_run)
         for comparison, evidence_of_run in zip(comparisons, corrected, strict=True)
@@ -183,9 +183,9 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
     question = question or Question()
     _refuse_same_draw(before, after)
     differing = same_decoding(before, after, question.allow)
-    dropped: list[Note] = []
+    dropped_notes: list[Note] = []
     if question.drop_unread:
-        before, after = (_without_unread(run, dropped) for run in (before, after))
+        before, after = (_without_unread(run, dropped_notes) for run in (before, after))
     tables = [verdict_table(run, "answer") for run in (before, after)]  # one scan for the tally and for the answers
     counted = tally([before, after], question.at, question.seed, tables)
     pair = counted.tally if question.per is Per.PROBLEM else tally_of_answers([before, after], counted, question.per)
@@ -193,8 +193,8 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
     k, most = counted.tally.head, common_budget(pair)
     # of greedy decoding a second draw would show the same, so there is no redraw value
     greedy = is_greedy(before) or is_greedy(after)
-    every_k = thinned_cells(pair, np.union1d(dense_budgets(most), [k]), redraw=not greedy)
-    sums = every_k.sums(question.replicates, question.seed)
+    cells_by_k = thinned_cells(pair, np.union1d(dense_budgets(most), [k]), redraw=not greedy)
+    sums = cells_by_k.sums(question.replicates, question.seed)
     cells = partial(cells_at, rule=question.rule, k=k, tau=question.tau, zeta=question.zeta, redraw=not greedy)
     if question.rule is Rule.SEEN:
         change = change_at(sums, int(sums.index_of(k)[0]), pair)
@@ -236,7 +236,7 @@ def compare(before: Run, after: Run, question: Question | None = None, runs_afte
         notes=differing
         + _notes_of(before)
         + _notes_of(after)
-        + tuple(dropped)
+        + tuple(dropped_notes)
         + counted.notes
         + _verdict_notes(counted),
     )
@@ -275,9 +275,9 @@ def _forecasts(pair: Tally) -> "dict[str, Forecast]":
     if pair.per is not Per.PROBLEM or (pair.until_R > 0).any():
         return {}
     sides = {"before": BEFORE, "after": AFTER}
-    n_R = pair.drawn_PR.min(axis=0)
+    min_drawn_R = pair.drawn_PR.min(axis=0)
     return {
-        name: forecast(pair.drawn_PR[:, r], pair.correct_PR[:, r], n_R[r] * np.array([1, 2, 4, 8]))
+        name: forecast(pair.drawn_PR[:, r], pair.correct_PR[:, r], min_drawn_R[r] * np.array([1, 2, 4, 8]))
         for name, r in sides.items()
     }
 

@@ -20,7 +20,7 @@ from offleash.stats.intervals import Interval
 
 PASS, DIFFERENCE = "pass@", "difference@"  # of the run after; after minus before
 BOUNDS = {"losses": "losses_at_least", "gains": "gains_at_least"}  # only a lower bound is known
-RANGES = {"NSCR": (-1.0, 1.0), DIFFERENCE: (-1.0, 1.0)}  # every other rate lies between 0 and 1
+VALUE_RANGES = {"NSCR": (-1.0, 1.0), DIFFERENCE: (-1.0, 1.0)}  # every other rate lies between 0 and 1
 NAMES = (*METRICS, "pass@1", "pass@k", "difference@1", "difference@k", *BOUNDS)
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": lambda value, limit: value <= limit,
@@ -29,7 +29,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": lambda value, limit: value > limit,
 }
 EXAMPLE = "Write, for example, 'SRR<0.95'."
-SHAPE = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=\s]+)\s*")
+CONDITION_PATTERN = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=\s]+)\s*")
 BUDGET = re.compile(rf"({PASS}|{DIFFERENCE})(k|[1-9]\d{{0,8}})", re.I)
 
 
@@ -74,15 +74,15 @@ class CheckedCondition:
 
     def __str__(self) -> str:
         if math.isnan(self.value) or math.isnan(self.interval.low):
-            measured = self.reason or "unknown"
+            measured_text = self.reason or "unknown"
         elif math.isinf(self.interval.high):
-            measured = f"at least {self.value:g}"
+            measured_text = f"at least {self.value:g}"
         else:
-            measured = f"{self.value:.3f} [{self.interval.low:.3f}, {self.interval.high:.3f}]"
+            measured_text = f"{self.value:.3f} [{self.interval.low:.3f}, {self.interval.high:.3f}]"
         # a model that did not change can be below a limit too: without its value nobody could tell
         if self.redraw is not None:
-            measured += f"; unchanged model {self.redraw:.3f}"
-        return f"{self.run}: {self.condition} {self.outcome.value} ({measured})"
+            measured_text += f"; unchanged model {self.redraw:.3f}"
+        return f"{self.run}: {self.condition} {self.outcome.value} ({measured_text})"
 
 
 def parse_conditions(texts: Sequence[str], per: str = "problem") -> tuple[Condition, ...]:
@@ -103,7 +103,7 @@ def parse_conditions(texts: Sequence[str], per: str = "problem") -> tuple[Condit
 
 
 def _parse(text: str) -> Condition:
-    match = SHAPE.fullmatch(text)
+    match = CONDITION_PATTERN.fullmatch(text)
     if match is None:
         raise OffleashError(f"{text.strip()!r} is not a condition METRIC<NUMBER (or <=, >, >=). {EXAMPLE}")
     name, operator, number = match.groups()
@@ -112,13 +112,13 @@ def _parse(text: str) -> Condition:
         limit = float(number)
     except ValueError:
         limit = math.nan
-    low, high = RANGES.get(metric, (0.0, math.inf if metric in BOUNDS else 1.0))
+    low, high = VALUE_RANGES.get(metric, (0.0, math.inf if metric in BOUNDS else 1.0))
     if not (low <= limit <= high and math.isfinite(limit)):
         within = "at least 0" if metric in BOUNDS else f"between {low:g} and {high:g}"
         raise OffleashError(f"The limit of {text.strip()!r} is not a number {within}. {EXAMPLE}")
     if metric in BOUNDS and operator not in (">", ">="):
         raise OffleashError(
-            f"{text.strip()!r} can never be decided: of {metric} only a lower bound is known. Use '{metric}>N'."
+            f"{text.strip()!r} can never be decided: only a lower bound is known for {metric}. Use '{metric}>N'."
         )
     return Condition(metric, operator, limit, k)
 
@@ -127,10 +127,10 @@ def _metric(name: str) -> tuple[str, int | None]:
     """The metric that a name means, in any case, and its budget."""
     if (match := BUDGET.fullmatch(name)) is not None:
         return match[1].lower(), None if match[2].lower() == "k" else int(match[2])
-    by_letters = {known.lower(): known for known in (*METRICS, *BOUNDS)}
-    if name.lower() not in by_letters:
+    names_by_lowercase = {known.lower(): known for known in (*METRICS, *BOUNDS)}
+    if name.lower() not in names_by_lowercase:
         raise unknown("metric", name, NAMES)
-    return by_letters[name.lower()], None
+    return names_by_lowercase[name.lower()], None
 
 
 def check_conditions(
@@ -154,11 +154,11 @@ def _check(condition: Condition, comparison: Comparison) -> CheckedCondition:
     value, interval, reason = _measure(condition, comparison, k)
     if math.isnan(interval.low) and reason is None:
         reason = f"{value:.3f}, without an interval"
-    meets = [OPERATORS[condition.operator](end, condition.limit) for end in (interval.low, interval.high)]
-    if math.isnan(interval.low) or math.isnan(interval.high) or meets[0] != meets[1]:
+    ends_meet = [OPERATORS[condition.operator](end, condition.limit) for end in (interval.low, interval.high)]
+    if math.isnan(interval.low) or math.isnan(interval.high) or ends_meet[0] != ends_meet[1]:
         outcome = ConditionOutcome.NOT_DECIDED
     else:
-        outcome = ConditionOutcome.FAILS if meets[0] else ConditionOutcome.PASSES
+        outcome = ConditionOutcome.FAILS if ends_meet[0] else ConditionOutcome.PASSES
     redraw = redraw_rates(comparison.change).get(condition.metric)
     return CheckedCondition(comparison.after.name, str(condition), k, value, interval, outcome, redraw, reason)
 

@@ -62,8 +62,8 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
         Means over problems. Entropy grows with the number of answers, so each problem is rarefied to as many as both
         runs have of it; a problem with fewer than two in either run does not enter.
     """
-    entropy_PR, min_answers_P = entropy_at_equal_n([_readable(run) for run in answers_R], len(tally))
-    correct_PR, _ = entropy_at_equal_n([_readable(run, run.correct_A) for run in answers_R], len(tally))
+    entropy_PR, min_answers_P = entropy_at_equal_n([_readable_counts(run) for run in answers_R], len(tally))
+    correct_PR, _ = entropy_at_equal_n([_readable_counts(run, run.correct_A) for run in answers_R], len(tally))
     both_correct_P = np.asarray(~np.isnan(correct_PR).any(axis=1))
     n = int(max(1, np.median(min_answers_P)))
     votes = min(MAJORITY_SAMPLES, tally.head)
@@ -87,7 +87,7 @@ def diversity(answers_R: list[Answers], tally: Tally, replicates: int = REPLICAT
     return Diversity(n, votes, int(known_P.sum()), int(both_correct_P.sum()), difference, interval, before, after)
 
 
-def _readable(run: Answers, among_A: NDArray[np.bool_] | None = None) -> tuple[Integer, Integer]:
+def _readable_counts(run: Answers, among_A: NDArray[np.bool_] | None = None) -> tuple[Integer, Integer]:
     """Counts of the readable answers, or of those among some, and their problems."""
     seen = run.answer_A >= 0 if among_A is None else (run.answer_A >= 0) & among_A
     return run.count_A[seen], run.problem_A[seen]
@@ -116,7 +116,7 @@ def _run_diversity(
         entropy_correct: the same of the correct answers alone.
     """
     problems, seen = len(tally), run.answer_A >= 0
-    count, problem = _readable(run)
+    count, problem = _readable_counts(run)
     draws = int(np.clip(DRAWS // max(problems, 1), 16, 128))
     ballots = (run.count_A, run.correct_A, run.problem_A, problems)
     vote = majority_at_k(*ballots, votes, votes_A=seen, effort=1e4, draws=draws)

@@ -5,7 +5,7 @@ exact for unequal numbers of them. The table of a comparison is at one k instead
 number that the rule or an early-stopped run rules out is None, with the reason.
 
 Several runs after the first are several looks at one base. `evidence` gives the bounds of one of them at the level that
-all bounds share; `jointly` then corrects lists and p-values over all runs.
+all bounds share; `tested_jointly` then corrects lists and p-values over all runs.
 """
 
 from collections.abc import Sequence
@@ -110,7 +110,9 @@ class Evidence:
     successes_needed: int | None  # a priori: successes against none whose loss is significant, Bonferroni over all
     gain_power: GainPower | None  # what the absence of gains is worth; None for other rules than `seen`
     bound_reason: str | None = None  # why losses_at_least is None, where null_reason does not say it
-    tests: ProblemTests | None = field(default=None, repr=False, compare=False)  # p-values that `jointly` corrects
+    tests: ProblemTests | None = field(
+        default=None, repr=False, compare=False
+    )  # p-values that `tested_jointly` corrects
     problem_P: Text | None = field(default=None, repr=False, compare=False)  # their problems
     q_lost_P: Float | None = field(default=None, repr=False, compare=False)  # adjusted over all problems of all runs
     q_gained_P: Float | None = field(default=None, repr=False, compare=False)
@@ -201,10 +203,10 @@ def evidence(
         tests=problem_tests(drawn_P2, correct_P2),  # whatever the rule
         problem_P=pair.problem_P,
     )
-    return jointly([tested])[0]
+    return tested_jointly([tested])[0]
 
 
-def jointly(every: Sequence[Evidence]) -> list[Evidence]:
+def tested_jointly(every: Sequence[Evidence]) -> list[Evidence]:
     """The evidence of several runs against one base, with lists and p-values corrected over all of them.
 
     Args:
@@ -214,10 +216,10 @@ def jointly(every: Sequence[Evidence]) -> list[Evidence]:
         The same with `lost`, `gained`, `fallen`, `risen` at 5% false discoveries over all problems of all runs, and
         with adjusted p-values that control the chance of any false alarm among the runs (Holm).
     """
-    out = list(every)
-    tests = {r: tested.tests for r, tested in enumerate(out) if tested.tests is not None}
+    per_run = list(every)
+    tests = {r: tested.tests for r, tested in enumerate(per_run) if tested.tests is not None}
     if not tests:
-        return _with_adjusted_p(out)
+        return _with_adjusted_p(per_run)
     lost_level, gained_level = (
         list_level(np.concatenate([getattr(test, kind) for test in tests.values()])) for kind in ("lost_P", "gained_P")
     )
@@ -227,7 +229,7 @@ def jointly(every: Sequence[Evidence]) -> list[Evidence]:
         for kind in ("lost_P", "gained_P")
     }
     for number, (r, rows) in enumerate(zip(tests, joint_lists(list(tests.values())), strict=True)):
-        tested, listed_from = out[r], out[r].listed_from
+        tested, listed_from = per_run[r], per_run[r].listed_from
         assert tested.problem_P is not None, "tests come with their problems"
         if listed_from is not None:
             before, after = listed_from.samples
@@ -236,7 +238,7 @@ def jointly(every: Sequence[Evidence]) -> list[Evidence]:
                 lost=smallest_significant_count(before, after, lost_level),
                 gained=smallest_significant_count(after, before, gained_level),
             )
-        out[r] = replace(
+        per_run[r] = replace(
             tested,
             lost=_problem_ids(tested.problem_P, rows.lost),
             gained=_problem_ids(tested.problem_P, rows.gained),
@@ -246,20 +248,20 @@ def jointly(every: Sequence[Evidence]) -> list[Evidence]:
             q_lost_P=adjusted["lost_P"][number],
             q_gained_P=adjusted["gained_P"][number],
         )
-    return _with_adjusted_p(out)
+    return _with_adjusted_p(per_run)
 
 
 def _with_adjusted_p(every: list[Evidence]) -> list[Evidence]:
     """The same with p-values of the exchange null and of McNemar's test adjusted over the runs."""
-    out = list(every)
+    per_run = list(every)
     for cell in ("E", "S"):
-        p_R = {r: getattr(tested.null, f"p_{cell}") for r, tested in enumerate(out) if tested.null is not None}
+        p_R = {r: getattr(tested.null, f"p_{cell}") for r, tested in enumerate(per_run) if tested.null is not None}
         for r, p in zip(p_R, holm(list(p_R.values())).tolist() if p_R else (), strict=True):
-            out[r] = replace(out[r], adjusted_p=out[r].adjusted_p | {cell: p})
-    nets = {r: tested.net for r, tested in enumerate(out) if tested.net is not None}
+            per_run[r] = replace(per_run[r], adjusted_p=per_run[r].adjusted_p | {cell: p})
+    nets = {r: tested.net for r, tested in enumerate(per_run) if tested.net is not None}
     for (r, net), p in zip(nets.items(), holm([net.p for net in nets.values()]).tolist() if nets else (), strict=True):
-        out[r] = replace(out[r], net=replace(net, adjusted_p=p))
-    return out
+        per_run[r] = replace(per_run[r], net=replace(net, adjusted_p=p))
+    return per_run
 
 
 def _thresholds(rule: Rule, drawn_P2: Integer, k: int, tau: float, zeta: float) -> tuple[Integer, Integer, str | None]:
@@ -347,7 +349,7 @@ def _evidence_of_stopped_runs(
         }
     else:
         known["bound_reason"] = f"runs that stopped early include successes beyond k = {change.k}"
-    return jointly([Evidence(**known)])[0]
+    return tested_jointly([Evidence(**known)])[0]
 
 
 def loss_p_of_stopped(pair: Tally, side: int, other: int) -> Float:
@@ -401,7 +403,7 @@ def _problem_ids(problem_P: Text, rows: Integer) -> tuple[str, ...]:
 
 
 def _most_common_samples(drawn_P2: Integer) -> ListedFrom:
-    """The numbers of samples, before and after, that most problems have; the lists are then made by `jointly`."""
+    """The numbers of samples, before and after, that most problems have; lists are then made by `tested_jointly`."""
     pairs, counts = np.unique(drawn_P2, axis=0, return_counts=True)
     before, after = pairs[counts.argmax()].tolist()
     return ListedFrom(None, None, (before, after))

@@ -41,11 +41,11 @@ class SampleWindow:
             frame = frame.filter(pl.col("problem").is_in(kept["problem"].to_list()))
         return frame.join(kept.lazy(), on="problem").filter(pl.col("index") < pl.col("limit")).drop("limit")
 
-    def per_row(self, counts: pl.DataFrame, column: str = "count") -> Integer:
+    def count_by_row(self, counts: pl.DataFrame, column: str = "count") -> Integer:
         """Counts by row as an array; 0 where there is none."""
-        out = np.zeros(self.rows, dtype=np.int64)
-        out[counts["row"].to_numpy()] = counts[column].to_numpy()
-        return out
+        count_P = np.zeros(self.rows, dtype=np.int64)
+        count_P[counts["row"].to_numpy()] = counts[column].to_numpy()
+        return count_P
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def open_window(
     own = names.join(order, on="problem").select(problem="own", row="row", limit=pl.lit(k, pl.Int64))
     plain = SampleWindow(run, run.verdicts, own, len(problem_P))
     judged = plain.within(run.verdicts).group_by("row").agg(pl.col("verdict").count().alias("count"))
-    judged_P = plain.per_row(judged.collect(engine="streaming"))
+    judged_P = plain.count_by_row(judged.collect(engine="streaming"))
     # nearly all runs have contiguous indices: the slower search below is for the others
     short = np.flatnonzero((judged_P < k) & ~stopped_P)
     if not short.size:
@@ -129,7 +129,7 @@ def count_verdicts(window: SampleWindow, verdicts: pl.LazyFrame) -> WindowCounts
     )
 
     def total(part: pl.DataFrame) -> Integer:
-        return window.per_row(part.group_by("row").agg(pl.col("count").sum()))
+        return window.count_by_row(part.group_by("row").agg(pl.col("count").sum()))
 
     right = counts.filter(CORRECT)
     failed = counts.filter(pl.col("verdict") == Verdict.FAILED.value)
@@ -152,7 +152,7 @@ def truncated_correct(window: SampleWindow, row_indices: Integer) -> Integer:
     right = window.within(window.verdicts.select("problem", "index", "verdict").filter(CORRECT), row_indices)
     both = right.select("row", "index").join(_truncated_rows(window, row_indices), on=["row", "index"], how="semi")
     counts = both.group_by("row").agg(pl.len().cast(pl.Int64).alias("count")).collect(engine="streaming")
-    return window.per_row(counts)
+    return window.count_by_row(counts)
 
 
 def truncated_of(window: SampleWindow, row_indices: Integer) -> pl.DataFrame:
@@ -167,12 +167,12 @@ def decisive_samples(window: SampleWindow, verdicts: pl.LazyFrame, row_indices: 
     return window.within(verdicts.filter(is_decisive), row_indices).select(columns).collect(engine="streaming")
 
 
-def choose(deciding: pl.DataFrame, shown: int) -> pl.DataFrame:
+def choose_samples(deciding_samples: pl.DataFrame, shown: int) -> pl.DataFrame:
     """A few of the deciding samples of every row, different answers first: row, index, alike.
 
     One sample per answer comes before a second of any: alike samples would show the same reading twice.
     """
-    distinct = deciding.unique(["row", "index"], keep="first")
+    distinct = deciding_samples.unique(["row", "index"], keep="first")
     ranked = distinct.with_columns(
         alike=pl.len().over("row", "answer").cast(pl.Int64),
         rank=pl.col("index").rank("ordinal").over("row", "answer"),
@@ -201,14 +201,14 @@ def fetch(
         }
         for name, frame in others.items()
     }
-    out: dict[int, list[DecidingSample]] = {}
+    by_row: dict[int, list[DecidingSample]] = {}
     for sample in samples_to_show.sort("row", "index").iter_rows(named=True):
         key = sample["problem"], sample["index"]
         opinions = {
             name: by_sample.get(key, VerifierOpinion(None, None, None)) for name, by_sample in sample_columns.items()
         }
-        out.setdefault(sample["row"], []).append(_sample(window.run.name, sample, opinions))
-    return {row: tuple(samples) for row, samples in out.items()}
+        by_row.setdefault(sample["row"], []).append(_sample(window.run.name, sample, opinions))
+    return {row: tuple(samples) for row, samples in by_row.items()}
 
 
 def snippet(text: str, answer: str | None, width: int = WIDTH) -> str:
@@ -244,7 +244,7 @@ def _sample(run: str, row: dict[str, object], others: dict[str, VerifierOpinion]
     """
     text, answer = _optional_text(row["text"]), _optional_text(row["answer"])
     read = next(
-        (text_read for text_read in (answer, *(opinion.answer for opinion in others.values())) if text_read), None
+        (answer_text for answer_text in (answer, *(opinion.answer for opinion in others.values())) if answer_text), None
     )
     return DecidingSample(
         run=run,

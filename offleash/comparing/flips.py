@@ -21,7 +21,7 @@ from offleash.comparing.flip_samples import (
     Integer,
     SampleWindow,
     WindowCounts,
-    choose,
+    choose_samples,
     count_verdicts,
     decisive_samples,
     fetch,
@@ -46,7 +46,7 @@ STRICT = ("tag", "boxed", "hashes", "code")  # steps that read what the model it
 UNDETERMINED_CLASS = "U"  # the class of a problem that a rule cannot place, or whose record stopped too early
 
 Flags = NDArray[np.bool_]
-Letters = NDArray[np.str_]
+ClassLetters = NDArray[np.str_]
 
 
 class AlternativeKind(StrEnum):
@@ -78,7 +78,7 @@ class UntriedAlternative:
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSide:
     """One run of the pair, with what its first k samples hold."""
 
     run: Run
@@ -101,7 +101,7 @@ class JudgingAlternative:
     correct_PR: Integer  # among the first k samples
     judged_PR: Integer  # of the first k samples, those with a verdict of this kind
     state_PR: State  # in, out or undetermined, by the rule of the comparison
-    class_P: Letters
+    class_P: ClassLetters
     complete_P: Flags  # False: not all samples that are judged now were judged this way
     left_out: frozenset[str] = frozenset()  # steps that do not count
     verifier: str = ""
@@ -116,7 +116,7 @@ class JudgingAlternative:
         return not (self.kind is AlternativeKind.STEP and self.left_out <= set(STRICT))
 
 
-def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[Side]:
+def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequence[pl.DataFrame]) -> list[RunSide]:
     """The two runs of a comparison with what their first k samples hold.
 
     Args:
@@ -129,7 +129,7 @@ def sides_of(comparison: Comparison, judged: Sequence[StoredVerdicts], own: Sequ
 
 
 def alternatives_of(
-    comparison: Comparison, sides: Sequence[Side]
+    comparison: Comparison, sides: Sequence[RunSide]
 ) -> tuple[JudgingAlternative, list[JudgingAlternative], list[UntriedAlternative]]:
     """How the samples are judged now, every alternative that the runs allow, and those that they do not."""
     correct_PR, judged_PR = (_per_run(sides, name) for name in ("correct_P", "judged_P"))
@@ -147,17 +147,17 @@ def alternatives_of(
     return now, alternatives, untried
 
 
-def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, names: pl.DataFrame) -> Side:
+def _side(comparison: Comparison, r: int, run: Run, stored: StoredVerdicts, names: pl.DataFrame) -> RunSide:
     """One run with its window; bare counts have none, and their correct samples are those of the tally."""
     tally, k = comparison.tally, comparison.change.k
     if run.verdicts is None:
         zero_P = np.zeros(len(tally), dtype=np.int64)
-        return Side(run, stored, None, WindowCounts(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
+        return RunSide(run, stored, None, WindowCounts(np.full_like(zero_P, k), tally.head_PR[:, r], zero_P, {}, False))
     window = open_window(run, names, tally.problem_P, k, tally.stopped_PR[:, r])
-    return Side(run, stored, window, count_verdicts(window, window.verdicts))
+    return RunSide(run, stored, window, count_verdicts(window, window.verdicts))
 
 
-def _per_run(sides: Sequence[Side], name: str) -> Integer:
+def _per_run(sides: Sequence[RunSide], name: str) -> Integer:
     """A count of both runs as columns."""
     return np.stack([getattr(side.now, name) for side in sides], axis=1)
 
@@ -193,7 +193,7 @@ def _alternative(
     return JudgingAlternative(name, kind, correct_PR, judged_PR, state_PR, class_P, complete_P, left_out, verifier)
 
 
-def _letters(state_PR: State) -> Letters:
+def _letters(state_PR: State) -> ClassLetters:
     """P, E, S or O by the states before and after; undetermined where either is."""
     before_P, after_P = state_PR[:, BEFORE] == IN, state_PR[:, AFTER] == IN
     letter_P = np.where(before_P, np.where(after_P, "P", "S"), np.where(after_P, "E", "O"))
@@ -201,7 +201,7 @@ def _letters(state_PR: State) -> Letters:
 
 
 def _by_verifier(
-    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[RunSide], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     """One alternative per verifier, other than the present one, that has judged both runs.
 
@@ -211,13 +211,13 @@ def _by_verifier(
     present = {side.run.verifier for side in sides}
     shared = sorted(name for name in known[BEFORE] & known[AFTER] if present != {name})
     # the command to suggest names a verifier of another kind than the present one: two alike would agree by design
-    also = "math" if any((name or "").startswith("string") for name in present) else "string"
+    other_verifier = "math" if any((name or "").startswith("string") for name in present) else "string"
     for side in sides:
         if not side.judged.folder:
-            step = f"offleash import {side.path} -o RUN, then offleash verify RUN --also {also}"
+            step = f"offleash import {side.path} -o RUN, then offleash verify RUN --also {other_verifier}"
             untried.append(UntriedAlternative("another verifier", f"{side.run.name} is not a run folder", step))
     if not shared and all(side.judged.folder for side in sides):
-        step = f"offleash verify {sides[BEFORE].path} {sides[AFTER].path} --also {also}"
+        step = f"offleash verify {sides[BEFORE].path} {sides[AFTER].path} --also {other_verifier}"
         untried.append(UntriedAlternative("another verifier", "only one verifier has judged both runs", step))
     for side, other, names in ((sides[0], sides[1], known[0] - known[1]), (sides[1], sides[0], known[1] - known[0])):
         for name in sorted(names - present) if other.judged.folder else ():
@@ -240,7 +240,7 @@ def _by_verifier(
 
 
 def _by_step(
-    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[RunSide], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     """What if answers read by some extraction step do not count: by any loose step, and by each step in turn."""
     for side in sides:
@@ -270,7 +270,7 @@ def _by_step(
 
 
 def _without_truncated(
-    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[RunSide], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     """What if a sample that was cut at the token limit does not count as correct."""
     what, truncated_PR = "truncated samples", comparison.tally.truncated_PR
@@ -282,11 +282,13 @@ def _without_truncated(
             untried.append(UntriedAlternative(what, "no sample was cut at the token limit"))
         return []
     # by the rule `seen` a problem is lost only if every correct sample was cut: the others need no join
-    candidate_PR = (truncated_PR > 0) & (now.correct_PR > 0)
+    has_truncated_PR = (truncated_PR > 0) & (now.correct_PR > 0)
     if comparison.question.rule is Rule.SEEN:
-        candidate_PR &= now.correct_PR <= truncated_PR
+        has_truncated_PR &= now.correct_PR <= truncated_PR
     cut = [
-        truncated_correct(side.window, np.flatnonzero(candidate_PR[:, r])) if side.window else 0 * now.correct_PR[:, r]
+        truncated_correct(side.window, np.flatnonzero(has_truncated_PR[:, r]))
+        if side.window
+        else 0 * now.correct_PR[:, r]
         for r, side in enumerate(sides)
     ]
     correct_PR = now.correct_PR - np.stack(cut, axis=1)
@@ -294,7 +296,7 @@ def _without_truncated(
 
 
 def _with_failed(
-    comparison: Comparison, now: JudgingAlternative, sides: Sequence[Side], untried: list[UntriedAlternative]
+    comparison: Comparison, now: JudgingAlternative, sides: Sequence[RunSide], untried: list[UntriedAlternative]
 ) -> list[JudgingAlternative]:
     """What if the verifier had accepted every sample on which it failed: an upper bound on what it may have missed."""
     failed_PR = _per_run(sides, "failed_P")
@@ -390,8 +392,8 @@ def flips(comparison: Comparison, before: StoredVerdicts, after: StoredVerdicts,
     sides = sides_of(comparison, (before, after), matched.own)
     now, alternatives, untried = alternatives_of(comparison, sides)
     listed = _review_list(comparison, now, alternatives, dict(matched.problems.select("problem", "gold").iter_rows()))
-    rows_F = np.array([row for row, _ in listed[:MAX_FETCHED_PROBLEMS]], dtype=np.int64)
-    seen = [_samples(side, r, now, alternatives, rows_F, shown) for r, side in enumerate(sides)]
+    row_F = np.array([row for row, _ in listed[:MAX_FETCHED_PROBLEMS]], dtype=np.int64)
+    seen = [_samples(side, r, now, alternatives, row_F, shown) for r, side in enumerate(sides)]
     problems = (replace(flip, samples=seen[BEFORE].get(row, ()) + seen[AFTER].get(row, ())) for row, flip in listed)
     return Flips(
         before=comparison.before.name,
@@ -411,13 +413,15 @@ def _review_list(
     gold: Mapping[str, str | None],
 ) -> list[tuple[int, Flip]]:
     """The flips with their rows: E and S before P and O, then those settled by the fewest samples."""
-    out = []
+    flips = []
     for row in np.flatnonzero(_class_changes(alternatives, now)):
         flipped = [alternative for alternative in alternatives if alternative.class_P[row] != now.class_P[row]]
         review = any(alternative.review for alternative in flipped)
         # flips that only ignoring a whole format causes say nothing about how many samples a person must read
         reviewed = [alternative for alternative in flipped if alternative.review] if review else flipped
-        gap_AR = np.abs(np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in reviewed]))
+        difference_AR = np.abs(
+            np.stack([alternative.correct_PR[row] - now.correct_PR[row] for alternative in reviewed])
+        )
         problem = str(comparison.tally.problem_P[row])
         answer = gold.get(problem)
         flip = Flip(
@@ -427,13 +431,13 @@ def _review_list(
             under={alternative.name: str(alternative.class_P[row]) for alternative in flipped},
             review=review,
             correct=(int(now.correct_PR[row, BEFORE]), int(now.correct_PR[row, AFTER])),
-            deciding=int(gap_AR.max(axis=0).sum()),
+            deciding=int(difference_AR.max(axis=0).sum()),
             samples=(),
         )
-        out.append((int(row), flip))
+        flips.append((int(row), flip))
     # losses and gains change the headline, and few deciding samples are quickly read: both come first
     return sorted(
-        out, key=lambda pair: (not pair[1].review, pair[1].now not in "ES", pair[1].deciding, pair[1].problem)
+        flips, key=lambda pair: (not pair[1].review, pair[1].now not in "ES", pair[1].deciding, pair[1].problem)
     )
 
 
@@ -446,7 +450,12 @@ def _class_changes(alternatives: Sequence[JudgingAlternative], now: JudgingAlter
 
 
 def _samples(
-    side: Side, r: int, now: JudgingAlternative, alternatives: Sequence[JudgingAlternative], rows_F: Integer, shown: int
+    side: RunSide,
+    r: int,
+    now: JudgingAlternative,
+    alternatives: Sequence[JudgingAlternative],
+    row_F: Integer,
+    shown: int,
 ) -> dict[int, tuple[DecidingSample, ...]]:
     """The deciding samples of one run, by row: those that one alternative counts as correct and another does not."""
     reviewed_P = _class_changes([alternative for alternative in alternatives if alternative.review], now)
@@ -457,14 +466,14 @@ def _samples(
             & (alternative.state_PR[:, r] != now.state_PR[:, r])
             & (alternative.review | ~reviewed_P)
         )
-        changed_rows[alternative.name] = rows_F[counts_P[rows_F]]
+        changed_rows[alternative.name] = row_F[counts_P[row_F]]
     row_indices = np.unique(np.concatenate([*changed_rows.values(), np.zeros(0, dtype=np.int64)]))
     if side.window is None or not row_indices.size:
         return {}
     # a sample decides if one way of judging counts it as correct and the other does not
     own = decisive_samples(side.window, side.window.verdicts, row_indices)
     right, key = own.filter(CORRECT), ["row", "index"]
-    deciding = []
+    deciding_samples = []
     for alternative in alternatives:
         here = pl.col("row").is_in(changed_rows[alternative.name].tolist())
         if not changed_rows[alternative.name].size:
@@ -473,17 +482,20 @@ def _samples(
             theirs = decisive_samples(
                 side.window, side.judged.verdicts[alternative.verifier], changed_rows[alternative.name]
             ).filter(CORRECT)
-            deciding += [right.filter(here).join(theirs, on=key, how="anti"), theirs.join(right, on=key, how="anti")]
+            deciding_samples += [
+                right.filter(here).join(theirs, on=key, how="anti"),
+                theirs.join(right, on=key, how="anti"),
+            ]
         elif alternative.kind is AlternativeKind.TRUNCATED:
-            deciding.append(
+            deciding_samples.append(
                 right.filter(here).join(truncated_of(side.window, changed_rows[alternative.name]), on=key, how="semi")
             )
         elif alternative.kind is AlternativeKind.FAILED:
-            deciding.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))
+            deciding_samples.append(own.filter(here & (pl.col("verdict") == Verdict.FAILED.value)))
         else:
-            deciding.append(right.filter(here & pl.col("step").is_in(sorted(alternative.left_out))))
+            deciding_samples.append(right.filter(here & pl.col("step").is_in(sorted(alternative.left_out))))
     others = {name: frame for name, frame in side.judged.verdicts.items() if name != side.run.verifier}
-    return fetch(side.window, choose(pl.concat(deciding), shown), others)
+    return fetch(side.window, choose_samples(pl.concat(deciding_samples), shown), others)
 
 
 def _table(alternative: JudgingAlternative, now: JudgingAlternative) -> Alternative:

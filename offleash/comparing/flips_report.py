@@ -46,10 +46,12 @@ def show_flips(console: Console, flips_of_each: Sequence[Flips]) -> None:
     if any(alternative.flips for alternative in flips.alternatives):
         parts.append(_table(flips))
     parts += [Text(line) for line in _summary(flips)]
-    parts += [part for number, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip(number, flip, flips)]
+    parts += [
+        part for number, flip in enumerate(flips.to_review[:MOST], 1) for part in _flip_lines(number, flip, flips)
+    ]
     if len(flips.to_review) > MOST:
         parts.append(Text(f"and {len(flips.to_review) - MOST:,} more; --json has all"))
-    parts += [Text(f"· {line}", style="dim") for line in _untried(flips)]
+    parts += [Text(f"· {line}", style="dim") for line in _untried_lines(flips)]
     console.print(Group(*parts))
 
 
@@ -58,17 +60,17 @@ def cautions(flips: Flips) -> list[str]:
 
     An alternative under which nothing is reached (the one step that reads all answers left out) is ignored.
     """
-    informative = {
+    shown_alternatives = {
         alternative.name for alternative in flips.alternatives if any(alternative.cells[name] for name in "PES")
     }
-    review = [flip for flip in flips.to_review if informative & flip.under.keys()]
+    review = [flip for flip in flips.to_review if shown_alternatives & flip.under.keys()]
     if not review:
         return []
     changed = sum(flip.now in ("E", "S") for flip in review)
-    which = f", {changed:,} of them currently lost or gained" if changed else ""
+    changed_text = f", {changed:,} of them currently lost or gained" if changed else ""
     first = ", ".join(clean(flip.problem)[:60] for flip in review[:3])
     return [
-        f"The class of {_problems(len(review))} depends on how samples are judged{which}: {first}"
+        f"The class of {_problems(len(review))} depends on how samples are judged{changed_text}: {first}"
         f"{', ...' if len(review) > 3 else ''}. offleash compare --flips shows the deciding samples."
     ]
 
@@ -140,7 +142,7 @@ def _summary(flips: Flips) -> list[str]:
     return lines
 
 
-def _flip(number: int, flip: Flip, flips: Flips) -> list[RenderableType]:
+def _flip_lines(number: int, flip: Flip, flips: Flips) -> list[RenderableType]:
     """One entry of the review list: the classes it turns into, and the samples that decide."""
     reviewed = {alternative.name for alternative in flips.alternatives if alternative.review}
     head = Text(f"{number:>3}. ")
@@ -178,7 +180,7 @@ def _opinion(other: VerifierOpinion) -> str:
     return f"{other.verdict or 'not judged'}{read}{f', {other.reason}' if other.reason else ''}"
 
 
-def _untried(flips: Flips) -> list[str]:
+def _untried_lines(flips: Flips) -> list[str]:
     """Alternatives that could not be tried, with the command that would allow them."""
     steps = [f" ({clean(missing.next_step)})" if missing.next_step else "" for missing in flips.untried]
     pairs = zip(flips.untried, steps, strict=True)

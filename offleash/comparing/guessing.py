@@ -66,8 +66,10 @@ def guessing(
     tested = _test_against(pair, "problem-blind", floor_PR, question, redraw)
     from offleash.stats.guessing import guess_support  # without floors there is nothing to load it for
 
-    ranks = {name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()}
-    return tested if tested.floor is None else replace(tested, by_rank=ranks)
+    support_by_rank = {
+        name: int(guess_support(floors[r].rank_p_P, pair.correct_PR[:, r] > 0).sum()) for name, r in SIDES.items()
+    }
+    return tested if tested.floor is None else replace(tested, by_rank=support_by_rank)
 
 
 def _given_floors(pair: Tally, guess: float | None) -> Float:
@@ -114,8 +116,8 @@ def _test_against(pair: Tally, floor: str, floor_PR: Float, question: "Question"
     above_floor_PRK = reach_PRK(pair, k_K) * ~guessable_PR[:, :, None]
     redraw_3K = None
     if redraw:
-        least_PR = least_above_floor(pair.drawn_PR, floor_PR)
-        redraw_3K = redraw_above(pair.drawn_PR, pair.correct_PR, least_PR, pair.head)[:, None]
+        min_correct_PR = least_above_floor(pair.drawn_PR, floor_PR)
+        redraw_3K = redraw_above(pair.drawn_PR, pair.correct_PR, min_correct_PR, pair.head)[:, None]
     sums = reach_cells(pair, k_K, above_floor_PRK, redraw_3K).sums(question.replicates, question.seed)
     known = {name: floor_PR[:, r][floor_PR[:, r] > 0] for name, r in SIDES.items()}
     tested = {name: len(floors) for name, floors in known.items()}

@@ -34,7 +34,7 @@ from offleash.stats.significance import joint_confidence, losses_at_least
 from offleash.stats.support_classes import AFTER, BEFORE, Rule, thinned_cells
 
 ALPHA = 0.025  # for gains; the other 2.5% goes to the upper end of m
-LEAST = 0.1  # a smaller number of problems would be printed as 0.0
+MIN_SHOWN = 0.1  # a smaller number of problems would be printed as 0.0
 EVERY = 10  # a study that could not have shown the loss of every tenth problem has too few samples
 
 
@@ -67,7 +67,7 @@ class Headline:
 
 def headline(comparison: Comparison) -> Headline:
     """The headline of a comparison; computed once."""
-    return comparison.once("headline", _headline)
+    return comparison.compute_once("headline", _headline)
 
 
 class FirstTry(NamedTuple):
@@ -185,7 +185,7 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
     if finding is Finding.TOO_FEW_SAMPLES:
         if comparison.evidence.null_reason == GREEDY:
             why = "one greedy answer per problem does not show what lies within reach of sampling"
-        elif change.P + change.S < LEAST:
+        elif change.P + change.S < MIN_SHOWN:
             why = "there are too few samples to say more"
         else:
             lost = f"losing one in ten of the problems that {base} reaches would not have been significant"
@@ -195,9 +195,11 @@ def _text(comparison: Comparison, facts: _Facts, finding: Finding) -> str:
     if finding is Finding.SHARPENED and facts.reach.rose:
         n, before, after = change.problems, facts.reach.before, facts.reach.after
         m = facts.worth.k
-        worth = "" if m is None else f"; at k = 1 one {rl} sample is worth {m:.3g} of {base}, so this may be sharpening"
-        sentences.append(f"pass@{k:,} rose from {before / n:.1%} to {after / n:.1%}{worth}.")
-    if change.E >= LEAST and not np.isfinite(facts.worth_at_most):
+        worth_text = (
+            "" if m is None else f"; at k = 1 one {rl} sample is worth {m:.3g} of {base}, so this may be sharpening"
+        )
+        sentences.append(f"pass@{k:,} rose from {before / n:.1%} to {after / n:.1%}{worth_text}.")
+    if change.E >= MIN_SHOWN and not np.isfinite(facts.worth_at_most):
         more = f"One {rl} sample may be worth more than {counted(facts.worth.most, 'sample')} of {base}"
         sentences.append(f"{more}, so sharpening and expansion cannot be told apart.")
     if finding is Finding.NO_CHANGE and not facts.losses:
@@ -215,28 +217,30 @@ def _counts(facts: _Facts, base: str, rl: str) -> str:
     change = facts.change
     reached, left = change.P + change.S, change.E + change.O
     alone = reached == 1
-    of = f"the {'one problem' if alone else counted(reached, 'problem')} that {base} reaches"
-    if reached < LEAST:
+    reached_text = f"the {'one problem' if alone else counted(reached, 'problem')} that {base} reaches"
+    if reached < MIN_SHOWN:
         lost = f"{base} reaches {'fewer than 0.1' if reached else 'none'} of the {counted(change.problems, 'problem')}"
     elif change.S == 0:
-        lost = f"{rl} reaches {of if alone else of.replace('the', 'all', 1)}"
-    elif change.S < LEAST:
-        lost = f"{rl} reaches all but fewer than {LEAST:g} of {of}"
+        lost = f"{rl} reaches {reached_text if alone else reached_text.replace('the', 'all', 1)}"
+    elif change.S < MIN_SHOWN:
+        lost = f"{rl} reaches all but fewer than {MIN_SHOWN:g} of {reached_text}"
     else:
         number = "" if alone and change.S == 1 else f"{whole(change.S)} of "
-        lost = f"{rl} no longer reaches {number}{of}{_significance(facts)}"
-    if left < LEAST:
-        gained = "there was nothing left to gain" if not change.E else f"gained fewer than {LEAST:g}"
+        lost = f"{rl} no longer reaches {number}{reached_text}{_significance(facts)}"
+    if left < MIN_SHOWN:
+        gained = "there was nothing left to gain" if not change.E else f"gained fewer than {MIN_SHOWN:g}"
     else:
-        some = "none" if not change.E else f"fewer than {LEAST:g}" if change.E < LEAST else whole(change.E)
-        gained = f"gained {some} of the {whole(left)} that {base} does not reach"
+        gained_text = (
+            "none" if not change.E else f"fewer than {MIN_SHOWN:g}" if change.E < MIN_SHOWN else whole(change.E)
+        )
+        gained = f"gained {gained_text} of the {whole(left)} that {base} does not reach"
     if facts.beyond:
         gained += f" (at least {facts.beyond} by more than sharpening explains)"
     elif change.E and np.isfinite(facts.worth_at_most):
         gained += " (not significantly more than sharpening explains)"
     # one subject for both verbs, unless a clause in between has another
-    joined = f" and {gained}" if reached >= LEAST and gained.startswith("gained") else f", and {gained}"
-    return lost + (joined if reached >= LEAST else joined.replace("gained", f"{rl} gained", 1))
+    joined = f" and {gained}" if reached >= MIN_SHOWN and gained.startswith("gained") else f", and {gained}"
+    return lost + (joined if reached >= MIN_SHOWN else joined.replace("gained", f"{rl} gained", 1))
 
 
 def _significance(facts: _Facts) -> str:
@@ -244,16 +248,16 @@ def _significance(facts: _Facts) -> str:
     behind = []
     if facts.losses:
         all_samples = facts.lost_in_all is not None
-        of = "it" if facts.change.S == 1 and not all_samples else f"at least {facts.losses} of them"
+        losses_text = "it" if facts.change.S == 1 and not all_samples else f"at least {facts.losses} of them"
         if all_samples:
-            of = f"at least {facts.losses} of the {facts.lost_in_all} lost in all samples"
-        behind.append(f"the rate fell on {of}, with 95% confidence")
+            losses_text = f"at least {facts.losses} of the {facts.lost_in_all} lost in all samples"
+        behind.append(f"the rate fell on {losses_text}, with 95% confidence")
     elif facts.losses is not None:
         behind.append("not significant")
     if facts.expected_losses is not None:
-        small = facts.expected_losses < LEAST
-        some = f"fewer than {LEAST:g}" if small else f"about {facts.expected_losses:.1f}"
-        behind.append(f"resampling an unchanged model would lose {some}")
+        small = facts.expected_losses < MIN_SHOWN
+        expected_text = f"fewer than {MIN_SHOWN:g}" if small else f"about {facts.expected_losses:.1f}"
+        behind.append(f"resampling an unchanged model would lose {expected_text}")
     return f" ({'; '.join(behind)})" if behind else ""
 
 

@@ -147,10 +147,10 @@ def _pass_at_k(comparison: Comparison) -> Json:
         section["prefix"] = {name: _by_k(k_K, value_K) for name, value_K in comparison.prefix.items()}
     gap = comparison.efficiency_gap
     reason = None if gap is not None else f"needs {GAP_BUDGET} samples per problem"
-    return section | {"sampling_efficiency_gap": {"value": gap, "reason": reason}, "cover": _cover(comparison)}
+    return section | {"sampling_efficiency_gap": {"value": gap, "reason": reason}, "cover": _cover_section(comparison)}
 
 
-def _cover(comparison: Comparison) -> Json:
+def _cover_section(comparison: Comparison) -> Json:
     """Cover@tau: share of the problems with a rate of at least tau."""
     tally = comparison.tally
     if (tally.until_R > 0).any():
@@ -235,8 +235,8 @@ def _sensitivity(comparison: Comparison) -> Json:
     rates: dict[str, float | None] = dict(comparison.evidence.false_positive_rate_that_explains)
     verifiers = comparison.before.verifier, comparison.after.verifier
     # what judged the counts or verdicts of a file is not recorded, so two such files may have different verifiers
-    recorded = all(name and not name.startswith("the file's own") for name in verifiers)
-    shared = verifiers[0] == verifiers[1] if recorded else None
+    are_recorded = all(name and not name.startswith("the file's own") for name in verifiers)
+    shared = verifiers[0] == verifiers[1] if are_recorded else None
     reasons = {}
     if comparison.undecided is None:
         reasons["undecided"] = comparison.undecided_reason

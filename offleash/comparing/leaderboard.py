@@ -17,7 +17,7 @@ from offleash.stats.curves import Curve, curve
 from offleash.stats.intervals import Estimate, Interval
 from offleash.stats.support_classes import thinned_cells
 
-RATES = ("SRR", "NDR", "NSCR")
+RATE_NAMES = ("SRR", "NDR", "NSCR")
 CURVES = ("before", "after", "difference")
 # the arrays of a curve, cut to one budget together
 _CURVE_ARRAYS = ("k_K", "value_K", "low_K", "high_K", "band_low_K", "band_high_K")
@@ -58,22 +58,22 @@ def _first_row(comparison: Comparison) -> LeaderboardRow:
 
 def _row(comparison: Comparison) -> LeaderboardRow:
     change = comparison.change
-    SRR, NDR, NSCR = (Estimate(change.value[name], change.interval[name]) for name in RATES)
+    SRR, NDR, NSCR = (Estimate(change.value[name], change.interval[name]) for name in RATE_NAMES)
     first, all_k = (_pass(comparison, budget, "after") for budget in (1, change.k))
     finding = headline(comparison).finding
     return LeaderboardRow(comparison.after.name, change.k, first, all_k, SRR, NDR, NSCR, _redraw(change), finding)
 
 
 def _redraw(change: SupportChange) -> dict[str, float] | None:
-    return None if change.redraw is None else {name: change.redraw.value.get(name, math.nan) for name in RATES}
+    return None if change.redraw is None else {name: change.redraw.value.get(name, math.nan) for name in RATE_NAMES}
 
 
 def _pass(comparison: Comparison, k: int, side: str) -> Estimate | None:
     """pass@k of one run; None per answer or solution."""
     if comparison.tally.per is not Per.PROBLEM:
         return None
-    of_run = curves_at(comparison, k)[side]
-    return Estimate(float(of_run.value_K[0]), Interval(float(of_run.low_K[0]), float(of_run.high_K[0])))
+    run_curves = curves_at(comparison, k)[side]
+    return Estimate(float(run_curves.value_K[0]), Interval(float(run_curves.low_K[0]), float(run_curves.high_K[0])))
 
 
 def curves_at(comparison: Comparison, k: int) -> dict[str, Curve]:

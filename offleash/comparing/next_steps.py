@@ -10,7 +10,7 @@ from shlex import quote
 
 from offleash.comparing.compare import Comparison
 from offleash.comparing.headline import Finding, headline
-from offleash.comparing.sentences import NOTABLE
+from offleash.comparing.sentences import NOTABLE_SHARE
 from offleash.data.run_folder import is_run
 from offleash.errors import OffleashError
 from offleash.loading.arguments import parse_argument
@@ -45,7 +45,7 @@ def next_steps(comparison: Comparison, arguments: Mapping[str, str], flags: Sequ
     if finding in (Finding.TOO_FEW_SAMPLES, Finding.NO_CHANGE):
         text = "How many samples are needed to detect a loss?"
         steps.append(NextStep(text, f"offleash plan samples {before}{reading}"))
-    if _doubtful(comparison):
+    if _has_doubtful_verdicts(comparison):
         text = "Which classes depend on doubtful verdicts?"
         steps.append(NextStep(text, f"offleash compare {before} {after}{reading} --flips"))
     if finding in (Finding.SHRANK, Finding.MOVED):
@@ -55,13 +55,13 @@ def next_steps(comparison: Comparison, arguments: Mapping[str, str], flags: Sequ
     return steps
 
 
-def _doubtful(comparison: Comparison) -> bool:
+def _has_doubtful_verdicts(comparison: Comparison) -> bool:
     """Whether many samples are unread or failed, or losses and gains rest on single successes, and there are texts."""
     if comparison.before.verdicts is None or comparison.after.verdicts is None or comparison.question.drop_unread:
         return False
     tally = comparison.counted.tally
     undecided = (tally.unread_PR + tally.failed_PR).sum(axis=0) / tally.drawn_PR.sum(axis=0).clip(1)
-    return bool((undecided >= NOTABLE).any()) or any(by.weak for by in comparison.evidence.strength.values())
+    return bool((undecided >= NOTABLE_SHARE).any()) or any(by.weak for by in comparison.evidence.strength.values())
 
 
 def _match(before: str, after: str) -> str | None:
@@ -85,5 +85,5 @@ def _match(before: str, after: str) -> str | None:
     folder = paths[0][0]
     pair = " ".join(f"{name}={quote(origin.model)}" for name, origin in zip(("base", "rl"), origins, strict=True))
     limits = f"-k {MATCH_K} --max-tokens {origins[0].decoding['max_tokens']}"
-    problems, out = quote(str(folder / "problems.parquet")), quote(str(folder.parent / "match"))
-    return f"offleash sweep {problems} {pair} --match {limits} -o {out}"
+    problems, folder_text = quote(str(folder / "problems.parquet")), quote(str(folder.parent / "match"))
+    return f"offleash sweep {problems} {pair} --match {limits} -o {folder_text}"

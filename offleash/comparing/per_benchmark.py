@@ -65,14 +65,20 @@ def by_benchmark(
         replicates: of the bootstrap over the problems of a benchmark.
         seed: of the bootstrap.
     """
-    names, out = np.unique(pair.benchmark_P), []
+    names, changes = np.unique(pair.benchmark_P), []
     for name in names:
-        part = pair.rows(pair.benchmark_P == name)
-        change = whole if len(names) == 1 else change_at(cells(part).sums(replicates, seed), 0, part, whole.rule)
-        pass_1_R, pass_k_R = reach_PRK(part, np.array([1, change.k])).mean(axis=0).T
-        problems = len(np.unique(part.problem_P))  # per answer a problem has several rows
-        out.append(BenchmarkChange(str(name), problems, change, (pass_1_R[0], pass_1_R[1]), (pass_k_R[0], pass_k_R[1])))
-    return tuple(out)
+        benchmark_pair = pair.rows(pair.benchmark_P == name)
+        change = (
+            whole
+            if len(names) == 1
+            else change_at(cells(benchmark_pair).sums(replicates, seed), 0, benchmark_pair, whole.rule)
+        )
+        pass_1_R, pass_k_R = reach_PRK(benchmark_pair, np.array([1, change.k])).mean(axis=0).T
+        problems = len(np.unique(benchmark_pair.problem_P))  # per answer a problem has several rows
+        changes.append(
+            BenchmarkChange(str(name), problems, change, (pass_1_R[0], pass_1_R[1]), (pass_k_R[0], pass_k_R[1]))
+        )
+    return tuple(changes)
 
 
 def macro_mean(pair: Tally, cells: CellsFunction, replicates: int, seed: int) -> Macro | None:
@@ -101,9 +107,9 @@ def macro_mean(pair: Tally, cells: CellsFunction, replicates: int, seed: int) ->
         estimates = [float(sums.ratio(metric)[0][0]) for sums, _ in known]
         used[metric], value[metric] = len(known), float(np.mean(estimates)) if known else float("nan")
         redraw[metric] = _mean_redraw([sums for sums, _ in known], metric)
-        interval[metric], few = _macro_interval(known, metric, value[metric])
-        if few is not None:
-            reasons[metric] = few
+        interval[metric], reason = _macro_interval(known, metric, value[metric])
+        if reason is not None:
+            reasons[metric] = reason
     return Macro(value, interval, used, redraw, reasons)
 
 
@@ -114,8 +120,8 @@ def _macro_interval(known: list[tuple[CellSums, int]], metric: str, value: float
     deciding_S = np.array([min(DECIDING[metric](*sums.estimate_4K[:, 0]), problems) for sums, problems in known])
     if deciding_S.min() < MIN_EFFECTIVE_PROBLEMS:
         return NO_INTERVAL, (
-            f"a benchmark has {deciding_S.min():.3g} problems that decide {metric}, "
-            f"fewer than the {MIN_EFFECTIVE_PROBLEMS} that show its spread"
+            f"a benchmark has {deciding_S.min():.3g} problems that determine {metric}, "
+            f"fewer than the {MIN_EFFECTIVE_PROBLEMS} needed to estimate its spread"
         )
     # replicate b of every benchmark together is replicate b of their mean: independent streams make that valid
     replicate_BS = np.stack([sums.ratio(metric)[1][:, 0] for sums, _ in known], axis=1)

@@ -70,7 +70,7 @@ class ProblemDetail:
         if answers_R is None or diversity is None:
             return None
         k_K = budgets(diversity.n)
-        every = [_over_readable(run, distinct_rarefied, len(self.tally), k_K) for run in answers_R]
+        every = [_readable_statistic(run, distinct_rarefied, len(self.tally), k_K) for run in answers_R]
         known_P = ~np.isnan(np.stack(every)).any(axis=(0, 2))
         if not known_P.any():
             return None
@@ -79,15 +79,15 @@ class ProblemDetail:
 
 def detail(comparison: Comparison) -> ProblemDetail:
     """The detail of a comparison, computed once; what takes a scan of the samples is computed on first use."""
-    return comparison.once("per problem", _detail)
+    return comparison.compute_once("per problem", _detail)
 
 
 def _detail(comparison: Comparison) -> ProblemDetail:
     aligned = comparison.counted
     class_P, rate_PR = _classes(comparison, own=True), _rates(aligned.tally)
-    (p_P, no_p), (p_class_P, no_p_class) = _p_of_change(comparison), _p_of_class(comparison, class_P)
+    (p_P, no_p_reason), (p_class_P, no_p_class_reason) = _p_of_change(comparison), _p_of_class(comparison, class_P)
     runs = comparison.evidence.runs_tested  # each run is another look at the same problems
-    q_P = p_P if no_p else benjamini_hochberg(np.minimum(p_P * runs, 1.0))
+    q_P = p_P if no_p_reason else benjamini_hochberg(np.minimum(p_P * runs, 1.0))
     fell_P = rate_PR[:, AFTER] < rate_PR[:, BEFORE]
     return ProblemDetail(
         comparison=comparison,
@@ -101,7 +101,7 @@ def _detail(comparison: Comparison) -> ProblemDetail:
         change_P=np.where(q_P <= FDR * TIE_FACTOR, np.where(fell_P, FELL, ROSE), ""),
         p_class_P=p_class_P,
         q_class_P=_q_of_class(comparison, p_class_P, class_P),
-        reasons={name: why for name, why in (("p", no_p), ("p_class", no_p_class)) if why},
+        reasons={name: why for name, why in (("p", no_p_reason), ("p_class", no_p_class_reason)) if why},
     )
 
 
@@ -173,22 +173,22 @@ def _p_of_change(comparison: Comparison) -> tuple[Float, str]:
         return np.full(len(tally), np.nan), why
     if _is_greedy(comparison):
         return np.full(len(tally), np.nan), GREEDY
-    low_P, high_P = _tails(tally.drawn_PR, tally.correct_PR)
+    low_P, high_P = _p_fell_and_rose(tally.drawn_PR, tally.correct_PR)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(low_P, high_P))), ""
 
 
 def _p_of_class(comparison: Comparison, class_P: Text) -> tuple[Float, str]:
     """One-sided test of each loss (class S) and each gain (class E), NaN for the others; and why there is none."""
     tally, k = comparison.counted.tally, comparison.change.k
-    none_P = np.full(len(tally), np.nan)
+    nan_P = np.full(len(tally), np.nan)
     if _is_greedy(comparison):
-        return none_P, GREEDY
+        return nan_P, GREEDY
     if not (tally.until_R > 0).any():
-        low_P, high_P = _tails(tally.drawn_PR, tally.correct_PR)
+        low_P, high_P = _p_fell_and_rose(tally.drawn_PR, tally.correct_PR)
     elif (tally.budget_R == k).all():
         low_P, high_P = loss_p_of_stopped(tally, BEFORE, AFTER), loss_p_of_stopped(tally, AFTER, BEFORE)
     else:
-        return none_P, f"runs that stopped early include successes beyond k = {k}"
+        return nan_P, f"runs that stopped early include successes beyond k = {k}"
     return np.where(class_P == "S", low_P, np.where(class_P == "E", high_P, np.nan)), ""
 
 
@@ -200,17 +200,17 @@ def _q_of_class(comparison: Comparison, p_class_P: Float, class_P: Text) -> Floa
     q_P, evidence = np.full(len(class_P), np.nan), comparison.evidence
     listed = {"S": evidence.q_lost_P, "E": evidence.q_gained_P} if comparison.change.rule is Rule.SEEN else {}
     for name in ("S", "E"):
-        mine_P = (class_P == name) & ~np.isnan(p_class_P)
-        if not mine_P.any():
+        in_class_P = (class_P == name) & ~np.isnan(p_class_P)
+        if not in_class_P.any():
             continue
         joint_P = listed.get(name)
         if joint_P is None:
-            joint_P = benjamini_hochberg(np.minimum(np.where(mine_P, p_class_P, 1.0) * evidence.runs_tested, 1.0))
-        q_P[mine_P] = joint_P[mine_P]
+            joint_P = benjamini_hochberg(np.minimum(np.where(in_class_P, p_class_P, 1.0) * evidence.runs_tested, 1.0))
+        q_P[in_class_P] = joint_P[in_class_P]
     return q_P
 
 
-def _tails(drawn_P2: Integer, correct_P2: Integer) -> tuple[Float, Float]:
+def _p_fell_and_rose(drawn_P2: Integer, correct_P2: Integer) -> tuple[Float, Float]:
     """Fisher's one-sided p of each problem: that its rate fell, and that it rose."""
     total_P = drawn_P2.sum(axis=1), correct_P2.sum(axis=1), drawn_P2[:, AFTER]
     after_P = correct_P2[:, AFTER]
@@ -221,7 +221,7 @@ def _is_greedy(comparison: Comparison) -> bool:
     return is_greedy(comparison.before) or is_greedy(comparison.after)
 
 
-def _over_readable(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
+def _readable_statistic(run: Answers, statistic: Statistic, problems: int, n: ArrayLike) -> Float:
     """A statistic of the readable answers: unread samples have code -1 and are left out."""
     seen = run.answer_A >= 0
     return statistic(run.count_A[seen], run.problem_A[seen], problems, n)

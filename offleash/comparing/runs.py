@@ -96,7 +96,7 @@ class ComparisonInputs:
             self.runs, self.options, question, self.before, self.after, progress, {**self.judged, **(self.copied or {})}
         )
         for comparison in comparisons:  # its runs may lie in the scratch folder, which stays as long as any of them
-            comparison.once("scratch", lambda _: self.scratch)
+            comparison.compute_once("scratch", lambda _: self.scratch)
         return comparisons, together
 
     def flips(self, comparisons: Sequence[Comparison], progress: Progress = silent) -> "list[Flips]":
@@ -147,19 +147,19 @@ def flips_of_inputs(
         for name, comparison in zip(input_names(inputs), inputs, strict=True)
         if isinstance(comparison, str | Path)
     }
-    out = []
+    selected = []
     for comparison in comparisons:
         progress(
             f"{comparison.before.name} and {comparison.after.name}: which classes depend on how samples are judged"
         )
-        out.append(
+        selected.append(
             flips(
                 comparison,
                 stored.get(comparison.before.name, StoredVerdicts()),
                 stored.get(comparison.after.name, StoredVerdicts()),
             )
         )
-    return out
+    return selected
 
 
 def _stored_verdicts(text: str, options: LoadOptions) -> "StoredVerdicts":

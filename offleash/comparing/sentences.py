@@ -31,9 +31,9 @@ def redraw_rates(change: SupportChange) -> dict[str, float]:
 
 SMALL_K = 32  # below it a rate of 0.1 is missed once in 30 problems, so "not reached" says little
 MANY_SAMPLES = 100  # of a run of bare counts, from which on equal counts are no coincidence
-NOTABLE = 0.05  # share of unread, failed or truncated samples from which it is worth a warning
-LEAST = 0.1  # a smaller number of problems would be printed as 0.0
-CEILING = 0.1  # share of problems that were not reached before, below which few could be gained
+NOTABLE_SHARE = 0.05  # share of unread, failed or truncated samples from which it is worth a warning
+MIN_SHOWN = 0.1  # a smaller number of problems would be printed as 0.0
+FEW_LEFT_SHARE = 0.1  # share of problems that were not reached before, below which few could be gained
 
 
 def finding(comparison: Comparison) -> str:
@@ -43,12 +43,12 @@ def finding(comparison: Comparison) -> str:
 
 def details(comparison: Comparison) -> str:
     """Beside the headline: counts of another rule or target, which samples were tested, and what a sample is worth."""
-    unseen = absence(comparison) if comparison.evidence.E == 0 else ""  # else below the tables
-    parts = (_other_counts(comparison), _tested(comparison), unseen, _sample_value(comparison))
+    unseen = no_change_text(comparison) if comparison.evidence.E == 0 else ""  # else below the tables
+    parts = (_other_counts(comparison), _tested_text(comparison), unseen, _sample_value(comparison))
     return " ".join(part for part in parts if part)
 
 
-def absence(comparison: Comparison) -> str:
+def no_change_text(comparison: Comparison) -> str:
     """What it is worth that no gain is significant: how many may have stayed unseen; empty where one is significant.
 
     Part of the finding where no gain was seen at all, else beside the lists.
@@ -58,13 +58,13 @@ def absence(comparison: Comparison) -> str:
     if power is None or at is None or bound:
         return ""
     base, rl = comparison.before.name, comparison.after.name
-    missed = (
+    unreached_text = (
         f"Of the {power.candidates:,} problems that {base} does not reach"
         if power.candidates > 1
         else (f"Of the one problem that {base} does not reach")
     )
     most = f"at most {at.at_most:,} may have" if at.at_most else "none has"
-    text = f"{missed}, {most} a success rate of {at.rate:.2g} or more under {rl} (95% confidence)"
+    text = f"{unreached_text}, {most} a success rate of {at.rate:.2g} or more under {rl} (95% confidence)"
     if power.detectable_rate is None:
         return f"{text}."
     return f"{text}; a single gain would be detected with 80% power at a rate of {power.detectable_rate:.2g} or more."
@@ -85,8 +85,8 @@ def bounds_text(evidence: Evidence) -> str:
 def bound_text(cell: str, least: int) -> str:
     """The same of one class, below its count."""
     changed = "fell" if cell == "S" else "rose"
-    on = f"the rate {changed} on at least {least:,}" if least else f"no rate {changed} significantly"
-    return f"{on} (E and S jointly 95%)"
+    change_text = f"the rate {changed} on at least {least:,}" if least else f"no rate {changed} significantly"
+    return f"{change_text} (E and S jointly 95%)"
 
 
 def crossing_text(comparison: Comparison) -> str:
@@ -138,11 +138,12 @@ def class_list_text(
     tally, change = comparison.counted.tally, comparison.change
     whole_budget = bool(((tally.drawn_PR == change.k) | tally.stopped_PR).all())
     within = f"within {change.k:,} samples" if whole_budget else "in all of its samples"
-    reached, missed = (before, after) if name == "lost" else (after, before)
-    them = "it" if number == 1 else "them"
+    reaching_run, missing_run = (before, after) if name == "lost" else (after, before)
+    pronoun = "it" if number == 1 else "them"
     tested = "" if significant is None else f"; {significant:,} significant (FDR 5%)"
-    some = counted(number, "problem")
-    return f"{some} {name}: {reached} reaches {them} {within} (rule {change.rule}) and {missed} does not{tested}."
+    problems = counted(number, "problem")
+    reach = f"{reaching_run} reaches {pronoun} {within} (rule {change.rule})"
+    return f"{problems} {name}: {reach} and {missing_run} does not{tested}."
 
 
 LISTED = 8  # problems of a list that a line of the terminal names
@@ -154,7 +155,7 @@ def evidence_lines(comparison: Comparison) -> list[str]:
     for cell, problems in (("S", evidence.lost), ("E", evidence.gained)):
         if problems:
             shown = ", ".join(problems[:LISTED]) + (", ..." if len(problems) > LISTED else "")
-            lines.append(f"{_listed(evidence, cell, len(problems))}: {shown}")
+            lines.append(f"{_listed_text(evidence, cell, len(problems))}: {shown}")
     if evidence.fallen or evidence.risen:
         lines.append(
             f"Among problems that both runs reach, the rate fell significantly on {len(evidence.fallen)} and rose on "
@@ -166,7 +167,7 @@ def evidence_lines(comparison: Comparison) -> list[str]:
         if total:
             by_successes = f"{by.weak} with one, {by.middle} with 2-4, {by.strong} with 5 or more"
             lines.append(f"The {counted(total, f'{what} problem')} by number of successes: {by_successes}.")
-    unseen = absence(comparison) if evidence.E else ""  # without any gain it stands beside the headline
+    unseen = no_change_text(comparison) if evidence.E else ""  # without any gain it stands beside the headline
     lines += [words for words in (listed_from_text(evidence), unseen) if words]
     if (split := portfolio_sentence(comparison)) is not None:
         lines.append(split)
@@ -175,13 +176,15 @@ def evidence_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _listed(evidence: Evidence, cell: str, number: int) -> str:
+def _listed_text(evidence: Evidence, cell: str, number: int) -> str:
     """On how many of the lost, or gained, problems the rate changed significantly: a claim about rates."""
     changed, what, total = ("fell", "lost", evidence.S) if cell == "S" else ("rose", "gained", evidence.E)
-    on = f"{number:,} of the {total:,} {what} problems" if total is not None else f"{number:,} {what} problems"
-    on = f"the {what} problem" if total == 1 else on
+    problems_text = (
+        f"{number:,} of the {total:,} {what} problems" if total is not None else f"{number:,} {what} problems"
+    )
+    problems_text = f"the {what} problem" if total == 1 else problems_text
     note = "; sharpening alone can do this" if cell == "E" else ""
-    return f"The rate {changed} significantly on {on} (FDR 5%{note})"
+    return f"The rate {changed} significantly on {problems_text} (FDR 5%{note})"
 
 
 def listed_from_text(evidence: Evidence) -> str:
@@ -192,10 +195,10 @@ def listed_from_text(evidence: Evidence) -> str:
     before, after = listed.samples
     if listed.lost is None:
         return f"No single loss could reach the list with {before:,} samples before and {after:,} after."
-    over = f" and {evidence.runs_tested} runs" if evidence.runs_tested > 1 else ""
+    runs_text = f" and {evidence.runs_tested} runs" if evidence.runs_tested > 1 else ""
     return (
-        f"The list of losses (FDR 5% over all problems{over}) accepts {listed.lost:,} or more successes in {before:,} "
-        f"samples against none in {after:,}."
+        f"The list of losses (FDR 5% over all problems{runs_text}) accepts {listed.lost:,} or more successes in "
+        f"{before:,} samples against none in {after:,}."
     )
 
 
@@ -284,13 +287,13 @@ def result_warnings(comparison: Comparison) -> list[str]:
             ("truncated", "they were cut at the token limit"),
         ):
             share = int(getattr(tally, f"{what}_PR")[:, r].sum()) / drawn
-            if share >= NOTABLE:
+            if share >= NOTABLE_SHARE:
                 out.append(f"{share:.0%} of the samples of {run} are {what}: {meaning}.")
     for name, problems in comparison.guessing.problems.items():
         if problems:
             run = comparison.before.name if name == "before" else comparison.after.name
-            some = _count_and_verb(len(problems), "problem", f"with a correct sample from {run}")
-            out.append(f"{some} solved no more often than by blind guessing.")
+            problems_text = _count_and_verb(len(problems), "problem", f"with a correct sample from {run}")
+            out.append(f"{problems_text} solved no more often than by blind guessing.")
     out += [f"{note.text.rstrip('.')}." for note in comparison.notes if "scores are above 1" in note.text]
     # undecided samples are worth a warning only if they could change the table
     bounds = comparison.undecided
@@ -298,13 +301,13 @@ def result_warnings(comparison: Comparison) -> list[str]:
         ranges = ", ".join(_range(name, bounds[name]) for name in ("P", "E", "S", "O", "SRR"))
         out.append(f"Undecided samples could change the table. Depending on how they are decided: {ranges}.")
     power = comparison.evidence.gain_power
-    if power is not None and power.problems and power.candidates < CEILING * power.problems:
+    if power is not None and power.problems and power.candidates < FEW_LEFT_SHARE * power.problems:
         possible = f"at most {power.candidates:,}" if power.candidates else "none"
         reached = f"{change.before} reaches {power.problems - power.candidates:,} of {power.problems:,} problems"
         out.append(f"{reached}, so {possible} could be gained: a small number of gains means little here.")
     if change.undetermined:
-        some = _count_and_verb(change.undetermined, _unit(comparison, 1))
-        out.append(f"{some} undetermined under the rule {change.rule.value!r}.")
+        problems_text = _count_and_verb(change.undetermined, _unit(comparison, 1))
+        out.append(f"{problems_text} undetermined under the rule {change.rule.value!r}.")
     return out
 
 
@@ -370,15 +373,17 @@ def _other_counts(comparison: Comparison) -> str:
     rule = "" if change.rule is Rule.SEEN else f"{', b' if scope else 'B'}y the rule '{change.rule.value}'"
     reached = change.P + change.S
     if _is_zero(reached):
-        return f"{scope}{rule}, {base} reaches no {_unit(comparison, 1)} and {rl} reaches {_few(change.E)}."
+        return f"{scope}{rule}, {base} reaches no {_unit(comparison, 1)} and {rl} reaches {_small_number(change.E)}."
     if _is_zero(change.S):
-        kept = f"{rl} still reaches all {_few(reached)} {unit} that {base} reaches"
-        return f"{scope}{rule}, {kept}, and {_few(change.E)} that {base} does not."
-    lost = f"{rl} no longer reaches {_few(change.S)} of the {_few(reached)} {unit} that {base} reaches"
-    return f"{scope}{rule}, {lost} and reaches {_few(change.E)} that {base} does not."
+        kept = f"{rl} still reaches all {_small_number(reached)} {unit} that {base} reaches"
+        return f"{scope}{rule}, {kept}, and {_small_number(change.E)} that {base} does not."
+    lost = (
+        f"{rl} no longer reaches {_small_number(change.S)} of the {_small_number(reached)} {unit} that {base} reaches"
+    )
+    return f"{scope}{rule}, {lost} and reaches {_small_number(change.E)} that {base} does not."
 
 
-def _tested(comparison: Comparison) -> str:
+def _tested_text(comparison: Comparison) -> str:
     """Where the tests use more samples than the table: both n, and the classes that were tested."""
     evidence, tally, change = comparison.evidence, comparison.tally, comparison.change
     if evidence.null is None or evidence.basis == ALL_SAMPLES:
@@ -431,9 +436,9 @@ def _is_zero(value: float) -> bool:
     return _is_whole(value) and round(value) == 0
 
 
-def _few(value: float) -> str:
+def _small_number(value: float) -> str:
     """A number that does not read as none where it is not."""
-    return "none" if _is_zero(value) else f"fewer than {LEAST:g}" if value < LEAST else _count(value)
+    return "none" if _is_zero(value) else f"fewer than {MIN_SHOWN:g}" if value < MIN_SHOWN else _count(value)
 
 
 def _is_whole(value: float) -> bool:

@@ -100,10 +100,10 @@ def verdict_table(run: Run, *columns: str) -> pl.DataFrame | None:
         Rows (problem, columns, verdict, count, first and last index). None for bare counts, and for a run that stopped
         early, of which only the samples up to the last success of a record are counted.
     """
-    return None if run.verdicts is None or run.budget.until else _grouped(run.verdicts, *columns)
+    return None if run.verdicts is None or run.budget.until else _count_by_problem(run.verdicts, *columns)
 
 
-def _grouped(verdicts: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+def _count_by_problem(verdicts: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     index = pl.col("index").cast(pl.Int64)
     count = pl.len().cast(pl.Int64).alias("count")
     verdict_counts = verdicts.group_by("problem", *columns, "verdict").agg(
@@ -199,15 +199,15 @@ def _count_until_stop(run: Run) -> pl.DataFrame:
             f"{run.name!r}: problem {unverified_gaps['problem'][0]!r} has a sample without a verdict among judged "
             "ones, so where it stopped is unknown. Judge it with `offleash verify`."
         )
-    counts = _count_verdicts(_grouped(record))
+    counts = _count_verdicts(_count_by_problem(record))
     return counts.with_columns(stopped=(pl.col("c") >= run.budget.until).cast(pl.Int64))
 
 
 def _in_problem_order(counts: pl.DataFrame, names: pl.DataFrame, matched: Alignment) -> pl.DataFrame:
     """The counts in the order of the matched problems; a problem of which nothing was drawn has zeros."""
     renamed = counts.rename({"problem": "own"}).join(names, on="own").drop("own")
-    out = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
-    return out.with_columns(pl.col("first", "last").fill_null(UNKNOWN)).with_columns(
+    aligned_counts = matched.problems.select("problem").join(renamed, on="problem", how="left", maintain_order="left")
+    return aligned_counts.with_columns(pl.col("first", "last").fill_null(UNKNOWN)).with_columns(
         pl.col(name).fill_null(0).cast(pl.Int64) for name in _COUNT_COLUMNS
     )
 

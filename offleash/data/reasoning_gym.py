@@ -28,29 +28,29 @@ def encode_value(value: object) -> Json:
         case int():
             return int(value)
         case float():
-            return float(value) if isfinite(value) else _tagged("float", str(float(value)))
+            return float(value) if isfinite(value) else _tagged_value("float", str(float(value)))
         case str():
             return str(value)  # numpy.str_ and the like lose their class here
         case list():
             return [encode_value(item) for item in value]
         case tuple():
-            return _tagged("tuple", [encode_value(item) for item in value])
+            return _tagged_value("tuple", [encode_value(item) for item in value])
         case dict() if TAG not in value and all(isinstance(key, str) for key in value):
             return {str(key): encode_value(item) for key, item in value.items()}
         case dict():
-            return _tagged("dict", [[encode_value(key), encode_value(item)] for key, item in value.items()])
+            return _tagged_value("dict", [[encode_value(key), encode_value(item)] for key, item in value.items()])
         case set() | frozenset():
             # sorted: the order of a set changes from one process to the next, the file must not
             items: list[Json] = sorted((encode_value(item) for item in value), key=repr)
-            return _tagged("frozenset" if isinstance(value, frozenset) else "set", items)
+            return _tagged_value("frozenset" if isinstance(value, frozenset) else "set", items)
         case complex():
-            return _tagged("complex", [encode_value(value.real), encode_value(value.imag)])
+            return _tagged_value("complex", [encode_value(value.real), encode_value(value.imag)])
         case Fraction() | Decimal() | bytes():
-            return _tagged(type(value).__name__, value.hex() if isinstance(value, bytes) else str(value))
+            return _tagged_value(type(value).__name__, value.hex() if isinstance(value, bytes) else str(value))
         case datetime() | date() | time():
-            return _tagged(type(value).__name__, value.isoformat())
+            return _tagged_value(type(value).__name__, value.isoformat())
         case timedelta():
-            return _tagged("timedelta", [value.days, value.seconds, value.microseconds])
+            return _tagged_value("timedelta", [value.days, value.seconds, value.microseconds])
     return _library_value_json(value)
 
 
@@ -68,7 +68,7 @@ def decode_value(value: Json) -> object:
     return KINDS[kind](content)
 
 
-def _tagged(kind: str, content: Json) -> Json:
+def _tagged_value(kind: str, content: Json) -> Json:
     return {TAG: kind, "of": content}
 
 

@@ -113,9 +113,9 @@ def tally_of_counts(
     """
     drawn, correct = np.asarray(drawn_PR, dtype=np.int64), np.asarray(correct_PR, dtype=np.int64)
     drawn = np.broadcast_to(drawn, correct.shape).copy()
-    invalid = np.argwhere((correct < 0) | (correct > drawn))
-    if invalid.size:
-        p, r = invalid[0]
+    invalid_cells = np.argwhere((correct < 0) | (correct > drawn))
+    if invalid_cells.size:
+        p, r = invalid_cells[0]
         raise OffleashError(
             f"Problem {p} of run {runs[r]!r} has {correct[p, r]} correct of {drawn[p, r]} drawn. "
             "Correct must be between 0 and drawn."

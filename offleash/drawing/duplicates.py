@@ -65,7 +65,7 @@ class Duplicates:
 
     def __init__(self, decoding: SamplingParams, name: str) -> None:
         self._name = name
-        self._greedy = decoding.temperature == 0 or decoding.top_k == 1
+        self._is_greedy = decoding.temperature == 0 or decoding.top_k == 1
         self._plain = decoding.is_plain
         self._problems: dict[str, _Problem] = {}  # the one that has been quiet longest comes first
         self._texts = 0
@@ -96,7 +96,7 @@ class Duplicates:
 
     def add(self, request: Request, samples: Sequence[Sample]) -> None:
         """Add the samples of a request; OffleashError when they repeat more than independent samples can."""
-        if self._greedy or not samples:
+        if self._is_greedy or not samples:
             return
         sorted_samples = sorted(samples, key=lambda sample: sample.index)
         label_N = np.array([_hash(sample.text) for sample in sorted_samples], dtype=np.uint64)

@@ -33,14 +33,14 @@ class DrawProgress:
     schedule: Schedule
     before: int  # samples that the run had when the draw began
     started: float = field(default_factory=time.monotonic)
-    _last: float = 0.0
+    _last_report: float = 0.0
 
     def report(self, samples: int, tokens: int) -> None:
         """Report the samples and tokens of this draw; lines that follow the last one too soon are left out."""
         now = time.monotonic()
-        if now - self._last < REPORT_EVERY:
+        if now - self._last_report < REPORT_EVERY:
             return
-        self._last = now
+        self._last_report = now
         self.progress(self.line(samples, tokens, now - self.started))
 
     def line(self, samples: int, tokens: int, seconds: float) -> str:

@@ -191,7 +191,7 @@ class JudgeQueue:
     def __init__(
         self, judge: Judge, cases: CasesByProblem, opened: bool, events: queue.Queue[Event], backlog: Backlog
     ) -> None:
-        self._judge, self._cases, self._opened, self._events, self._backlog = judge, cases, opened, events, backlog
+        self._judge, self._cases, self._opened_run, self._events, self._backlog = judge, cases, opened, events, backlog
         self._waiting: queue.SimpleQueue[SampleChunk | None] = queue.SimpleQueue()  # bounded by the backlog
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="offleash-judge", daemon=True)
@@ -241,7 +241,7 @@ class JudgeQueue:
         return frames
 
     def _judge_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return judge_rows(self._judge, self._cases, rows, self._opened)
+        return judge_rows(self._judge, self._cases, rows, self._opened_run)
 
 
 def _batch_is_full(chunks: Sequence[SampleChunk]) -> bool:

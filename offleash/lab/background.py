@@ -30,8 +30,8 @@ class BackgroundCall:
     module: str = "offleash"
 
     def __str__(self) -> str:
-        given = [*map(repr, self.arguments), *(f"{name}={value!r}" for name, value in self.options.items())]
-        return f"{self.name}({', '.join(given)})"
+        argument_texts = [*map(repr, self.arguments), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"{self.name}({', '.join(argument_texts)})"
 
 
 class BackgroundCalls:

@@ -93,13 +93,13 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    first, *others = PROMPT_OPENING.split(" ")
-    words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in others)])
+    first, *other_words = PROMPT_OPENING.split(" ")
+    words = dict.fromkeys([*"0123456789- :", " +", " -", " =", first, *(f" {word}" for word in other_words)])
     vocabulary = {word: index for index, word in enumerate([*words, END, PAD, UNKNOWN])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), "isolated")
-    made.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
+    word_tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), "isolated")
+    word_tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=word_tokenizer, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
 
 
 def _numbers(digits: int) -> range:
@@ -110,11 +110,11 @@ def _numbers(digits: int) -> range:
 def _shares(terms: int, digits: int) -> NDArray[np.float64]:
     """The share of questions of a form that have each answer, from the smallest to the largest answer."""
     largest = 10**digits - 1
-    first_V = np.zeros(2 * largest + 1)
-    first_V[largest + np.array(_numbers(digits))] = 1 / len(_numbers(digits))
-    share_V = first_V
+    first_share_V = np.zeros(2 * largest + 1)
+    first_share_V[largest + np.array(_numbers(digits))] = 1 / len(_numbers(digits))
+    share_V = first_share_V
     for _ in range(terms - 1):
-        share_V = np.convolve(share_V, (first_V + first_V[::-1]) / 2)
+        share_V = np.convolve(share_V, (first_share_V + first_share_V[::-1]) / 2)
     return share_V
 
 
@@ -132,10 +132,10 @@ def _distinct(part: str, seed: int) -> Iterator[tuple[Terms, Mapping[str, Any]]]
         raise OffleashError(
             f"{NAME} needs the module {missing.name!r}, which is not installed: pip install 'offleash[gym]'."
         ) from missing
-    items = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=SEED_STRIDE, **SETTINGS))
+    dataset = ChainSumDataset(ChainSumConfig(seed=library_seed(seed, 0), size=SEED_STRIDE, **SETTINGS))
     seen = set[Terms]()
     for index in range(SEED_STRIDE):
-        item = items[index]
+        item = dataset[index]
         terms = tuple(map(int, item["metadata"]["expression"].replace("- ", "-").replace("+ ", "").split(" ")))
         key = tuple(sorted(terms))
         if split_of(terms) == part and key not in seen:

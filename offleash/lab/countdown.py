@@ -76,11 +76,11 @@ def tokenizer() -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     words = [*map(str, range(countdown.VALUE_LIMIT)), *SYMBOLS, END, PAD, UNKNOWN]
-    made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    word_tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(), pre_tokenizers.Punctuation()]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
+    return PreTrainedTokenizerFast(tokenizer_object=word_tokenizer, unk_token=UNKNOWN, pad_token=PAD, eos_token=END)
 
 
 COUNTDOWN = LabWorld(

@@ -62,10 +62,10 @@ def headline(done: DemoRuns) -> str:
     parts = leash_parts(done.plain)
     if all(parts.values()):
         return "This run shows the leash: pass@1 rose while the set of problems within reach shrank."
-    missing = [name for name, present in parts.items() if not present]
+    missing = [name for name, is_shown in parts.items() if not is_shown]
     leash_at_paper_decoding = all(leash_parts(done.paper).values())
-    at_paper = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if leash_at_paper_decoding else ""
-    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{at_paper}"
+    paper_text = " At the paper's decoding (temperature 0.6, top-p 0.95) it does." if leash_at_paper_decoding else ""
+    return f"At temperature 1 this run does not show the leash. Not significant: {'; '.join(missing)}.{paper_text}"
 
 
 def sentences(done: DemoRuns) -> list[str]:
@@ -91,7 +91,9 @@ def _passes(decoding: str, comparison: Comparison) -> str:
 def _losses(done: DemoRuns) -> str:
     change, evidence, null_change = done.plain.change, done.plain.evidence, done.null.change
     null = evidence.null
-    chance = f"resampling an unchanged model would lose about {null.expected_S:.1f} (p {_p(null.p_S)})" if null else ""
+    chance = (
+        f"resampling an unchanged model would lose about {null.expected_S:.1f} (p {_p_text(null.p_S)})" if null else ""
+    )
     return (
         f"Of the {change.P + change.S:,.0f} problems that the base reaches in {change.k:,} samples, RL lost "
         f"{change.S:,.0f} and gained {change.E:,.0f} others; {chance}. A second draw from the base: "
@@ -99,15 +101,15 @@ def _losses(done: DemoRuns) -> str:
     )
 
 
-def _p(value: float) -> str:
+def _p_text(value: float) -> str:
     return f"= {value:.2g}" if value else "< 1e-300"
 
 
 def _solutions(done: DemoRuns) -> str:
     change = done.solutions.change
-    kept, interval = change.value["SRR"], change.interval["SRR"]
+    SRR, interval = change.value["SRR"], change.interval["SRR"]
     return (
-        f"Of the {change.P + change.S:,.0f} distinct solutions that the base finds, RL kept {kept:.0%} "
+        f"Of the {change.P + change.S:,.0f} distinct solutions that the base finds, RL kept {SRR:.0%} "
         f"[{interval.low:.0%}, {interval.high:.0%}]: {change.S:,.0f} lost, {change.E:,.0f} gained.{_halves(done)}"
     )
 
@@ -153,14 +155,14 @@ def demo_document(done: DemoRuns, path: Path) -> Json:
 def page_text(done: DemoRuns, command: str = "") -> PageText:
     """The text of the page: how it was made, and robustness checks beside the main comparison."""
     plan = done.plan
-    made = (
+    description = (
         f"{done.world}: a base model and the same model after {plan.steps} steps of GRPO; {plan.problems} problems "
         f"that are neither in the corpus nor trained on, seed {plan.seed}; {done.seconds:.0f} s in the last call."
     )
     return PageText(
         command="\n".join([*([command] if command else []), *next_commands(done)]),
         headline=headline(done),
-        sentences=[*sentences(done), made],
+        sentences=[*sentences(done), description],
         chapters=[
             Chapter("Per solution instead of per problem, temperature 1", done.solutions),
             Chapter("At the paper's decoding: temperature 0.6, top-p 0.95", done.paper),

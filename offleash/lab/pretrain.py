@@ -93,11 +93,11 @@ def base_of(world: str) -> Path:
     return folder
 
 
-def copy_base(world: str, into: Path) -> Path:
+def copy_base(world: str, target: Path) -> Path:
     """Copy a world's base model, to be trained, served or changed."""
-    refuse_existing(into)
-    shutil.copytree(base_of(world), into, dirs_exist_ok=True)
-    return into
+    refuse_existing(target)
+    shutil.copytree(base_of(world), target, dirs_exist_ok=True)
+    return target
 
 
 def refuse_existing(folder: Path) -> None:

@@ -42,15 +42,15 @@ def write_problems(world: LabWorld, part: str, size: int, seed: int, path: Path)
 
 
 def write_expert_traces(
-    world: LabWorld, problems: Path, each: int, seed: int, path: Path, progress: Progress = silent
+    world: LabWorld, problems: Path, max_traces: int, seed: int, path: Path, progress: Progress = silent
 ) -> int:
-    """Write correct traces of a file's problems, at most `each` per problem, chosen at random; returns their number."""
+    """Write correct traces of a file's problems, at most `max_traces` per problem, at random; returns their number."""
     frame, rng = load_problems(problems).frame, np.random.default_rng(seed)
     traces: dict[str, list[str]] = {}
     for number in range(frame.height):
         row = frame[number : number + 1]
         solutions = world.traces(row)[0]
-        chosen = sorted(rng.choice(len(solutions), min(each, len(solutions)), replace=False).tolist())
-        traces[row["problem"][0]] = [solutions[index] for index in chosen]
+        chosen_indices = sorted(rng.choice(len(solutions), min(max_traces, len(solutions)), replace=False).tolist())
+        traces[row["problem"][0]] = [solutions[index] for index in chosen_indices]
         progress(f"solving problem {number + 1:,} of {frame.height:,}")
     return write_traces(path, traces)

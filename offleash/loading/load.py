@@ -416,10 +416,11 @@ def _skipped_files(argument: Argument, options: LoadOptions) -> dict[Path, Offle
 
 def _no_log_error(argument: Argument, skipped: Mapping[Path, OffleashError | None]) -> OffleashError:
     """The error for a folder without a log: its incomplete files, or else the files it has."""
-    incomplete = [error for error in skipped.values() if isinstance(error, IncompleteFileError)]
-    if incomplete:
+    incomplete_errors = [error for error in skipped.values() if isinstance(error, IncompleteFileError)]
+    if incomplete_errors:
         return OffleashError(
-            f"{argument.name!r} has {_file_count_text(len(incomplete))} that cannot be read. {incomplete[0]}"
+            f"{argument.name!r} has {_file_count_text(len(incomplete_errors))} that cannot be read. "
+            f"{incomplete_errors[0]}"
         )
     return OffleashError(
         f"{argument.name!r} has no log in a known format; found {_file_names(list(skipped))}. See `offleash formats`."

@@ -257,7 +257,7 @@ def _with_missing_fields(problems: pl.DataFrame) -> pl.DataFrame:
     So a file without gold answers is pooled with one that has them; where the others disagree, nothing is guessed.
     """
 
-    def filled(fields: Sequence[str], group: Sequence[str]) -> list[pl.Expr]:
+    def fill_missing(fields: Sequence[str], group: Sequence[str]) -> list[pl.Expr]:
         return [
             pl.when(pl.col(name).is_null() & (pl.col(name).drop_nulls().n_unique().over(group) == 1))
             .then(pl.col(name).drop_nulls().first().over(group))
@@ -267,8 +267,8 @@ def _with_missing_fields(problems: pl.DataFrame) -> pl.DataFrame:
         ]
 
     group = ["split", "benchmark", "problem"]
-    problems = problems.with_columns(filled(["hash"], group))
-    problems = problems.with_columns(filled([name for name in CONTENT if name != "hash"], [*group, "hash"]))
+    problems = problems.with_columns(fill_missing(["hash"], group))
+    problems = problems.with_columns(fill_missing([name for name in CONTENT if name != "hash"], [*group, "hash"]))
     # A row without an id, whose text stands in for it, is of the only problem with an id that has its content.
     explicit_id = pl.when(pl.col("problem") != pl.col("hash")).then("problem")
     content = ["split", "benchmark", *CONTENT]

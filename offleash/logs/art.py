@@ -57,7 +57,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
 
 def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
     messages = [fields_of(message) for message in row.items("messages")]
-    first = next((place for place, message in enumerate(messages) if _written(message)), len(messages))
+    first = next((place for place, message in enumerate(messages) if _is_written_by_model(message)), len(messages))
     question = "\n\n".join(content_text(message.get("content")) for message in messages[:first]) or None
     metadata = {**_parsed(row, "group_metadata"), **_parsed(row, "metadata")}
     verdict, score = judge.mark(row.values.get(mark), row.number)
@@ -66,7 +66,8 @@ def _entry(row: Row, judge: VerdictReader, mark: str) -> Entry:
         question=question,
         gold=text_of(first_of(metadata, GOLD)),
         contents=content_hashes(images=first_of(metadata, IMAGES)),
-        text="\n\n".join(content_text(message.get("content")) for message in messages if _written(message)) or None,
+        text="\n\n".join(content_text(message.get("content")) for message in messages if _is_written_by_model(message))
+        or None,
         verdict=verdict,
         score=score if score is not None else row.number_field("reward"),
         row=row.number,
@@ -77,7 +78,7 @@ def _step(path: Path) -> str | None:
     return step_in_name(path, r"^(\d+)(?:\.parquet)?$")
 
 
-def _written(message: Mapping[str, object]) -> bool:
+def _is_written_by_model(message: Mapping[str, object]) -> bool:
     """Whether the model wrote it: examples in the prompt are messages of the assistant too, but not trainable."""
     trainable = message.get("trainable")
     return message.get("role") == "assistant" if trainable is None else trainable is True

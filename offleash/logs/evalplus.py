@@ -123,13 +123,13 @@ def _judged_entry(row: Row, tests: str) -> Entry:
     problem = row.problem("task_id", question=None)
     status = [row.text(f"{name}_status") for name in TESTS[: TESTS.index(tests) + 1]]
     known = all(name is not None for name in status)
-    passed = all(name in ("pass", "success") for name in status)
+    has_passed = all(name in ("pass", "success") for name in status)
     return Entry(
         problem=problem,
         benchmark=benchmark_of(problem),
         sample=row.integer("index"),
         text=row.text("solution"),
-        verdict=(Verdict.CORRECT if passed else Verdict.WRONG) if known else None,
+        verdict=(Verdict.CORRECT if has_passed else Verdict.WRONG) if known else None,
         row=row.number,
     )
 

@@ -101,7 +101,7 @@ def replace_surrogates(columns: dict[str, list[object]], notes: list[Note]) -> N
     changed_columns = 0
     for values in columns.values():
         for position, value in enumerate(values):
-            if isinstance(value, str) and (valid := _valid(value)) != value:
+            if isinstance(value, str) and (valid := _join_surrogates(value)) != value:
                 values[position], changed_columns = valid, changed_columns + 1
     notes.append(
         Note(
@@ -149,6 +149,6 @@ def split_entries(source: Iterable[Row], options: Options, convert: Convert, jud
             yield entry._replace(split=split)
 
 
-def _valid(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """Through UTF-16: two halves side by side become the character they make."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -116,8 +116,8 @@ def _plain_entries(chunk: list[Row], options: Options, chosen: Mapping[str, str]
     names = dict(chosen) | ({"split": options.split_by} if options.split_by else {})
     columns: dict[str, list[object]] = {}
     for role, column in names.items():
-        dotted = "." in column
-        columns[role] = [value_at(row.values, column) if dotted else row.values.get(column) for row in chunk]
+        is_dotted = "." in column
+        columns[role] = [value_at(row.values, column) if is_dotted else row.values.get(column) for row in chunk]
         kinds = set(map(type, columns[role])) - {type(None)}
         if len(kinds) > 1 or not kinds <= PLAIN_TYPES:
             return None

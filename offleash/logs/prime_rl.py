@@ -46,7 +46,7 @@ def recognise(head: Head) -> bool:
 def read(path: Path, head: Head, options: Options) -> Log:
     """One sample per rollout; --split-by takes `step` and `kind` (train or eval)."""
     if set(head.columns) >= INDEX:
-        return Log("prime_rl", "prime-rl reward", _refused(path))
+        return Log("prime_rl", "prime-rl reward", _refuse_index(path))
     errors = Errors(path)
 
     def expand(row: Row) -> Iterator[Row]:
@@ -65,7 +65,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
         added=("step", "kind"),
         closing=errors.notes,
     )
-    log.ids = Ids.PROBLEM if _named(head.first) else Ids.GROUP
+    log.ids = Ids.PROBLEM if _has_task_name(head.first) else Ids.GROUP
     log.facts |= trace_facts({"traces": [head.first], **head.first})
     return log
 
@@ -82,7 +82,7 @@ def skip(paths: Sequence[Path]) -> dict[Path, Skip]:
     return skipped | (indices if len(indices) < len(paths) else {})
 
 
-def _refused(path: Path) -> Iterator[pl.DataFrame]:
+def _refuse_index(path: Path) -> Iterator[pl.DataFrame]:
     """An index given alone; beside its traces it is left out."""
     raise OffleashError(f"{path} is the index of traces, without their texts. Give the traces, or the folder of both.")
     yield
@@ -104,7 +104,7 @@ def _of_evaluation(path: Path, values: Mapping[str, object]) -> bool:
     return _work_fields(values).get("type") == "eval"
 
 
-def _named(values: Mapping[str, object]) -> bool:
+def _has_task_name(values: Mapping[str, object]) -> bool:
     """Whether the task has a name of its own; without one only `group.id` keeps equal prompts apart."""
     task = fields_of(values.get("task"))
     data = fields_of(task.get("data"))
@@ -122,7 +122,7 @@ def _entry(row: Row, judge: VerdictReader, errors: Errors) -> Iterator[Entry]:
     about = Row(row.path, row.number, {**fields_of(task.get("data")), "key": task.get("key")})
     question = chat_text(about.values.get("prompt"), "user")
     group = Row(row.path, row.number, {"group.id": row.fields("group").get("id")})
-    names = ("id", "key", "idx") if _named(row.values) else ()
+    names = ("id", "key", "idx") if _has_task_name(row.values) else ()
     verdict, score = judge.mark(trace_reward(fields_of(trace.get("rewards"))), row.number)
     entry = Entry(
         problem=about.problem(*names, question=question) if names else group.problem("group.id", question=question),

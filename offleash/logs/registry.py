@@ -198,14 +198,14 @@ def _nearest_formats(head: Head) -> str:
         for columns in kind.columns:
             missing = [name for name in sorted(columns) if normal_name(name) not in present_names]
             shares.append((len(missing) / len(columns), len(missing), kind.name, missing))
-    nearest: dict[str, list[str]] = {}
+    nearest_formats: dict[str, list[str]] = {}
     for share, _, name, missing in sorted(shares):
         if share <= MISSING_SHARE:
-            nearest.setdefault(name, missing)
-    if not nearest:
+            nearest_formats.setdefault(name, missing)
+    if not nearest_formats:
         return ""
     texts = [
         f"{name} (no {', '.join(missing)})" if missing else f"{name} (other values)"
-        for name, missing in list(nearest.items())[:2]
+        for name, missing in list(nearest_formats.items())[:2]
     ]
     return f"; closest: {', '.join(texts)}"

@@ -32,8 +32,8 @@ def last_boxed(text: str) -> str | None:
     for start in reversed([match.end() for match in BOX_PATTERN.finditer(text)]):
         depth = 1
         for position in range(start, len(text)):
-            escaped = text[position - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
-            depth += 0 if escaped else {"{": 1, "}": -1}.get(text[position], 0)
+            is_escaped = text[position - 1] == "\\"  # \{ and \} are characters of a set, not braces of the box
+            depth += 0 if is_escaped else {"{": 1, "}": -1}.get(text[position], 0)
             if depth == 0:
                 return text[start:position].strip() or None
     return None
@@ -334,8 +334,8 @@ def _distinct_problems(
             problem = problem_of(path, row, position, chosen, benchmark)
         except OffleashError as error:
             raise OffleashError(f"{path}: row {row.number}: {error}") from None
-        number, earlier = problems.setdefault(problem.problem, (row.number, problem))
-        if earlier != problem:
+        number, earlier_problem = problems.setdefault(problem.problem, (row.number, problem))
+        if earlier_problem != problem:
             raise OffleashError(
                 f"{path}: rows {number} and {row.number} have the same id {shown(problem.problem)} but differ. "
                 "Give each problem its own id, or use --map problem= (nothing after the =) to number them."

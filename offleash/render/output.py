@@ -30,7 +30,7 @@ def check_writable(path: Path, endings: tuple[str, ...] = (), option: str = "") 
             raise OffleashError(f"{path} cannot be written (permission denied). {hint}.")
         _try_to_write(path, hint)
     except OSError as error:
-        raise _unwritable(path, error, hint) from None
+        raise _unwritable_error(path, error, hint) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -50,7 +50,7 @@ def write_bytes(path: Path, content: bytes, option: str = "") -> None:
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise _unwritable(path, error, _choose_another_path_text(option)) from None
+        raise _unwritable_error(path, error, _choose_another_path_text(option)) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def _choose_another_path_text(option: str) -> str:
     return f"Choose another path with {option}" if option else "Choose another path"
 
 
-def _unwritable(path: Path, error: OSError, hint: str) -> OffleashError:
+def _unwritable_error(path: Path, error: OSError, hint: str) -> OffleashError:
     return OffleashError(f"{path} cannot be written ({(error.strerror or str(error)).lower()}). {hint}.")
 
 

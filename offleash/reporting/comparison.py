@@ -67,8 +67,8 @@ def document(
     if flips:
         from offleash.comparing.flips_report import flips_json
 
-        for section, flipped in zip(sections, flips, strict=True):
-            section["flips"] = flips_json(flipped)
+        for section, flips_of_run in zip(sections, flips, strict=True):
+            section["flips"] = flips_json(flips_of_run)
     # the last comparison is the end of training; a reader of one comparison need not know that there can be several
     whole: Json = {"schema": SCHEMA, "headline": sections[-1]["headline"]} | sections[-1]
     if len(comparisons) > 1:
@@ -93,7 +93,7 @@ def document(
     return whole
 
 
-MOST = 20  # benchmarks shown in a terminal, those with most problems
+MAX_BENCHMARKS = 20  # benchmarks shown in a terminal, those with most problems
 
 
 COLOURS = {
@@ -139,13 +139,13 @@ def condition_lines(conditions: "Sequence[CheckedCondition]") -> list[Text]:
 def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """The last comparison for the terminal: finding, tables, evidence; warnings and notes are those of all."""
     comparison = comparisons[-1]
-    notes = [note for earlier in comparisons for note in earlier.notes]
+    notes = [note for compared in comparisons for note in compared.notes]
     change = comparison.change
     title = Text.assemble((f"{change.before} → {change.after}", "bold"))
     problems = len(set(comparison.tally.problem_P))
     problem_count = f"{problems:,} problems" if problems != 1 else "1 problem"
-    how = f"   {problem_count}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
-    title.append(how, style="dim")
+    settings_text = f"   {problem_count}, k = {change.k}, rule {change.rule.value}, per {change.per.value}"
+    title.append(settings_text, style="dim")
     parts: list[RenderableType] = [
         title,
         *(Text(_plain(line)) for line in [details(comparison)] if line),
@@ -184,15 +184,15 @@ def _cells(comparison: Comparison) -> Table:
     for name in ("P\nboth", "E\ngained", "S\nlost", "O\nneither", "SRR", "SRR of an\nunchanged\nmodel"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("observed", *_table_cells(change))
-    evidence, unchanged = comparison.evidence, "unchanged model, resampled"
+    evidence, unchanged_label = comparison.evidence, "unchanged model, resampled"
     # tests use all samples, of which there are more than the k of the table when budgets differ
     if evidence.basis != ALL_SAMPLES and evidence.E is not None and evidence.S is not None:
         if at_k is not None:
-            table.add_row(unchanged, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", "")
+            table.add_row(unchanged_label, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", "")
         # a longer label would cut the numbers off; the sentence above the table has both n
         table.add_row("tested: all samples" if null else "tested", "", str(evidence.E), str(evidence.S), "")
     if null is not None:
-        table.add_row(unchanged, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
+        table.add_row(unchanged_label, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", "")
         # one-sided p-values of the exchange null: a small one says that some rate changed, not which one
         p = evidence.adjusted_p
         table.add_row("p (a rate rose / fell)", "", _p_text(p["E"]), _p_text(p["S"]), "")
@@ -217,8 +217,8 @@ def _metrics(comparison: Comparison) -> Table:
         if np.isnan(value):
             table.add_row(name, "-", "", "", comparison.change.reason(name) or "")
         else:
-            ends, unchanged = f"[{interval.low:.3f}, {interval.high:.3f}]", _value(same.get(name, float("nan")))
-            table.add_row(name, f"{value:.3f}", ends, unchanged, MEANING[name])
+            ends, unchanged_value = f"[{interval.low:.3f}, {interval.high:.3f}]", _value(same.get(name, float("nan")))
+            table.add_row(name, f"{value:.3f}", ends, unchanged_value, MEANING[name])
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.net_ratio):
         low, high = retest.net_ratio_interval.low, retest.net_ratio_interval.high
@@ -253,7 +253,7 @@ def _benchmarks(comparison: Comparison) -> Table:
     for column in ("benchmark", "problems", "P", "E", "S", "O", *rates):
         table.add_column(column, justify="left" if column == "benchmark" else "right")
     # the largest benchmarks are kept: small ones have the widest intervals
-    largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST]
+    largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MAX_BENCHMARKS]
     for part in sorted(largest_benchmarks, key=lambda part: part.name):
         change = part.change
         ends = change.interval["NSCR"]
@@ -264,8 +264,8 @@ def _benchmarks(comparison: Comparison) -> Table:
             *(_value(change.value[name]) for name in ("NDR", "NSCR")),
             f"[{_value(ends.low)}, {_value(ends.high)}]",
         )
-    if len(comparison.benchmarks) > MOST:
-        table.add_row(f"and {len(comparison.benchmarks) - MOST} more (--json)")
+    if len(comparison.benchmarks) > MAX_BENCHMARKS:
+        table.add_row(f"and {len(comparison.benchmarks) - MAX_BENCHMARKS} more (--json)")
     if comparison.macro is not None:
         macro, ends = comparison.macro, comparison.macro.interval["NSCR"]
         values = [macro.value["SRR"], macro.redraw["SRR"], macro.value["NDR"], macro.value["NSCR"]]
@@ -285,7 +285,7 @@ def _leaderboard(comparisons: Sequence[Comparison]) -> Table:
         pad_edge=False,
         collapse_padding=True,
         title_justify="left",
-        title=f"each run compared with {_plain(before)}, k = {k:,}; below the values their 95% intervals;\n"
+        title=f"each run compared with {_plain(before)}, k = {k:,}; 95% intervals below the values;\n"
         "redraw: the SRR of an unchanged model drawn twice",
     )
     table.add_column("run", overflow="fold", min_width=9)

@@ -37,7 +37,7 @@ GLOSSARY: dict[str, str] = {
     "zeta = 0.05.",
     "undetermined": "There are too few samples for the rule to decide whether the problem is reached.",
     "undecided": "A sample without a usable verdict, failed or not yet verified; where this could change the table, a "
-    "warning has the least and the most that each number could be.",
+    "warning gives the smallest and the largest value of each number.",
     # the table
     "P": "Preserved: the number of problems that both runs reach.",
     "E": "Expansion: the number of problems that only the run after reaches (gained).",
@@ -59,8 +59,9 @@ GLOSSARY: dict[str, str] = {
     "unchanged model, resampled": "The number of losses and gains expected under the exchange null.",
     "significant": "Unlikely under chance alone at the stated level: 95% confidence, or a false discovery rate (FDR) "
     "of 5% for lists of single problems (Benjamini-Hochberg over all problems).",
-    "the rate fell on at least N": "Jointly with 95% confidence, on at least N of the lost problems the success rate "
-    "fell (of the gained ones it rose); which ones, and whether more samples would reach them, it does not say.",
+    "the rate fell on at least N": "With joint 95% confidence, the success rate fell on at least N of the lost "
+    "problems (or rose on at least N of the gained ones); this does not say which ones, or whether more samples would "
+    "reach them.",
     "strength": "How many successes a loss or gain rests on: 1, 2 to 4, or 5 and more; if nothing changed, all of c "
     "successes fall in one given run with probability about 2^-c.",
     "McNemar": "An exact test of the net change: how likely is so uneven a split of the E+S changed problems, if "
@@ -68,8 +69,8 @@ GLOSSARY: dict[str, str] = {
     "redraw": "What a second draw from the same model would show: losses and gains that are all chance.",
     "unchanged model": "What two draws of one model would show in place of the two runs: its SRR is below 1 and its "
     "NDR above 0, by chance alone.",
-    "net ratio": "How much both runs reach, against two draws of the run before (1 for the same model): risen rates "
-    "offset losses, so it is not the share that was kept, and it can be 1 although much was lost.",
+    "net ratio": "How much both runs reach, against two draws of the run before (1 for the same model): higher "
+    "rates offset losses, so it is not the share that was kept, and it can be 1 although much was lost.",
     # over k
     "pass@k": "The chance that at least one of k samples is correct, averaged over problems; pass@1 is the mean "
     "success rate.",
@@ -138,8 +139,8 @@ MISREADINGS: tuple[tuple[str, str], ...] = (
         "“The verifier is right 99.99% of the time, so it does not matter.”",
         "Its false positives decide at large k: a rate of 1 in 10,000 puts 1 - 0.9999^8192, more than half, of "
         "the unsolvable problems into the support. Read the samples behind weak E and S (--flips), and see which "
-        "false-positive rate would explain E and S (--json). One verifier for both runs adds to both alike, so it does "
-        "not explain that one of them is much larger.",
+        "false-positive rate would explain E and S (--json). A verifier shared by both runs inflates both, so it does "
+        "not explain why one of them is much larger.",
     ),
     (
         "“The run with more samples reaches more.”",

@@ -19,9 +19,9 @@ from offleash.comparing.headline import headline
 from offleash.comparing.leaderboard import LeaderboardRow, curves_at, leaderboard
 from offleash.comparing.sentences import (
     NOTHING_LISTED,
-    absence,
     details,
     listed_from_text,
+    no_change_text,
     redraw_rates,
     runs_are_text,
     single_training,
@@ -107,35 +107,35 @@ def _about(comparison: Comparison) -> str:
 def _support(comparison: Comparison) -> str:
     """P, E, S, O as observed, as tested, for an unchanged model, and without guess-support."""
     evidence, null, without = comparison.evidence, comparison.evidence.null, comparison.guessing.without
-    rows = [["observed", *_with_SRR(comparison.change)]]
+    rows = [["observed", *_cells_with_SRR(comparison.change)]]
     # tests use all samples, of which there are more than the k of the table when budgets differ
-    unchanged, at_k = "unchanged model, resampled", evidence.at_k
+    unchanged_label, at_k = "unchanged model, resampled", evidence.at_k
     if evidence.basis != ALL_SAMPLES and evidence.E is not None and evidence.S is not None:
         if at_k is not None:
-            rows.append([unchanged, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", ""])
+            rows.append([unchanged_label, "", f"{at_k.changed:.1f}", f"{at_k.changed:.1f}", ""])
         rows.append([f"tested: {evidence.basis}", "", str(evidence.E), str(evidence.S), ""])
     if null is not None:
-        rows.append([unchanged, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
+        rows.append([unchanged_label, "", f"{null.expected_E:.1f}", f"{null.expected_S:.1f}", ""])
         p = evidence.adjusted_p
         rows.append(["p (some rate rose, some rate fell)", "", p_value(p["E"]), p_value(p["S"]), ""])
     if without is not None:
         # guess-support is defined for the rule seen, whatever rule the rest of the table uses
-        other = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
-        rows.append([f"without guess-support{other}", *_with_SRR(without)])
+        rule_text = "" if without.rule is comparison.change.rule else f" (rule {without.rule.value})"
+        rows.append([f"without guess-support{rule_text}", *_cells_with_SRR(without)])
     if comparison.change.undetermined:
-        rows.append([f"undetermined: {amount(comparison.change.undetermined)}", "", "", "", ""])
+        rows.append([f"undetermined: {count_text(comparison.change.undetermined)}", "", "", "", ""])
     unit = comparison.tally.per.value
-    header = [f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CELLS.items()), "SRR", UNCHANGED_SRR]
+    header = [f"{unit}s", *(f"{name} ({meaning})" for name, meaning in CLASS_WORDS.items()), "SRR", UNCHANGED_SRR]
     table = _table(header, rows)
     if null is None and evidence.null_reason:
         table += f"\n\nNo expected counts for an unchanged model: {evidence.null_reason}."
     return table
 
 
-def _with_SRR(change: SupportChange) -> list[str]:
+def _cells_with_SRR(change: SupportChange) -> list[str]:
     """P, E, S, O and SRR, and beside it the SRR of an unchanged model drawn twice."""
     same = redraw_rates(change).get("SRR", math.nan)
-    return [*map(amount, cells(change)), decimal(change.value["SRR"]), decimal(same)]
+    return [*map(count_text, cells(change)), decimal(change.value["SRR"]), decimal(same)]
 
 
 def _metrics(comparison: Comparison) -> str:
@@ -146,8 +146,8 @@ def _metrics(comparison: Comparison) -> str:
         label = f"{SPELT_OUT[name]} ({name})"
         why = comparison.change.reason(name)
         means = f"undefined: {why}" if why else f"{MEANING[name]}: {FORMULAS[name]}"
-        unchanged = decimal(same.get(name, math.nan))
-        rows.append([label, decimal(value), _interval(ends.low, ends.high), unchanged, means])
+        unchanged_value = decimal(same.get(name, math.nan))
+        rows.append([label, decimal(value), _interval(ends.low, ends.high), unchanged_value, means])
     retest = comparison.evidence.retest
     if retest is not None and np.isfinite(retest.net_ratio):
         ends, means = retest.net_ratio_interval, NET_RATIO.format(k=retest.k)
@@ -178,18 +178,19 @@ def _pass_table(comparison: Comparison) -> list[str]:
 def _significant(comparison: Comparison) -> str:
     """The significant losses and gains with the successes behind them, strongest first; or why there is no list."""
     evidence, parts = comparison.evidence, []
-    row_of = {str(problem): row for row, problem in enumerate(comparison.tally.problem_P)}
+    row_by_problem = {str(problem): row for row, problem in enumerate(comparison.tally.problem_P)}
     for label, problems in (("Lost, the rate fell", evidence.lost), ("Gained, the rate rose", evidence.gained)):
         if not problems:
             continue
         lines = [
-            f"- {code(problem)}: {_success_counts(comparison, row_of[problem])}" for problem in problems[:MOST_LISTED]
+            f"- {code(problem)}: {_success_counts(comparison, row_by_problem[problem])}"
+            for problem in problems[:MOST_LISTED]
         ]
         if len(problems) > MOST_LISTED:
             lines.append(f"- and {len(problems) - MOST_LISTED:,} more")
         parts.append(f"### {label} significantly (FDR 5%): {len(problems):,}\n\n" + "\n".join(lines))
     more = listed_from_text(evidence)
-    if evidence.E and (words := absence(_with_placeholder_names(comparison))):
+    if evidence.E and (words := no_change_text(_with_placeholder_names(comparison))):
         more = f"{more} {_escape_sentences(comparison, [words])[0]}".strip()
     if parts:
         return "\n\n".join([*parts, more] if more else parts)
@@ -203,14 +204,14 @@ def _significant(comparison: Comparison) -> str:
 def _success_counts(comparison: Comparison, row: int) -> str:
     """The counts behind one loss or gain, before and after: all samples, as they were tested."""
     tally = comparison.tally
-    sides = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
-    return f"{sides[0]} samples correct before, {sides[1]} after"
+    success_counts = [f"{tally.correct_PR[row, r]:,} of {tally.drawn_PR[row, r]:,}" for r in (BEFORE, AFTER)]
+    return f"{success_counts[0]} samples correct before, {success_counts[1]} after"
 
 
 def _benchmarks(comparison: Comparison) -> str:
     """One row per benchmark, by name; the mean, where each weighs the same, last."""
     rates = ["SRR", UNCHANGED_SRR, "NDR", "NSCR", "95% interval of NSCR"]
-    header = ["benchmark", "problems", *CELLS, *rates, "pass@1", "pass@k"]
+    header = ["benchmark", "problems", *CLASS_WORDS, *rates, "pass@1", "pass@k"]
     rows = []
     largest_benchmarks = sorted(comparison.benchmarks, key=lambda part: -part.problems)[:MOST_BENCHMARKS]
     for part in sorted(largest_benchmarks, key=lambda part: part.name):
@@ -218,7 +219,7 @@ def _benchmarks(comparison: Comparison) -> str:
         metrics = [decimal(change.value[name]) for name in ("NDR", "NSCR")]
         # before and after share a cell: a table in a pull request is narrow
         passes = [" → ".join(decimal(side) for side in pair) for pair in (part.pass_at_1, part.pass_at_k)]
-        counts = [f"{part.problems:,}", *_with_SRR(change)]
+        counts = [f"{part.problems:,}", *_cells_with_SRR(change)]
         rows.append([code(part.name, in_table=True), *counts, *metrics, _interval(ends.low, ends.high), *passes])
     if len(comparison.benchmarks) > MOST_BENCHMARKS:
         rows.append([f"and {len(comparison.benchmarks) - MOST_BENCHMARKS} smaller ones"])
@@ -261,7 +262,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 def _classes(comparisons: Sequence[Comparison], union: Union | None) -> str:
     """P, E, S, O of each run with the bounds on them, and of the union of checkpoints."""
-    header = ["run", *CELLS, "lost, rate fell on at least", "gained, rate rose on at least", "finding"]
+    header = ["run", *CLASS_WORDS, "lost, rate fell on at least", "gained, rate rose on at least", "finding"]
     rows = []
     for comparison in comparisons:
         change, evidence = comparison.change, comparison.evidence
@@ -269,13 +270,13 @@ def _classes(comparisons: Sequence[Comparison], union: Union | None) -> str:
             "–" if bound is None else f"{bound:,}" for bound in (evidence.losses_at_least, evidence.gains_at_least)
         ]
         name, finding = code(change.after, in_table=True), headline(comparison).finding.words
-        rows.append([name, *map(amount, cells(change)), *bounds, finding])
+        rows.append([name, *map(count_text, cells(change)), *bounds, finding])
     if union is not None and comparisons[0].tally.per is Per.PROBLEM:  # the union counts problems, by the rule seen
         rule, k = "" if comparisons[0].change.rule is Rule.SEEN else " (rule seen)", comparisons[0].change.k
         for samples, cells_of_union in (("each", union.each_k), ("in total", union.equal_k)):
             if cells_of_union is not None:
                 label = f"union of {union.checkpoints}, {k:,} samples {samples}{rule}"
-                rows.append([label, *map(amount, cells_of_union)])
+                rows.append([label, *map(count_text, cells_of_union)])
     return _table(header, rows)
 
 
@@ -326,10 +327,10 @@ def _escape_sentences(comparison: Comparison, texts: Iterable[str]) -> list[str]
 # Numbers and rules in words, as latex.py and the page print them too.
 
 
-CELLS = {"P": "preserved", "E": "gained", "S": "lost", "O": "neither"}
+CLASS_WORDS = {"P": "preserved", "E": "gained", "S": "lost", "O": "neither"}
 
 
-def amount(value: float) -> str:
+def count_text(value: float) -> str:
     """A count: whole where it is whole, one decimal where it is an expectation over thinned samples."""
     if not math.isfinite(value):
         return "?"

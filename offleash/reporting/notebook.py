@@ -151,8 +151,8 @@ def _chart(comparison: Comparison) -> Chart | None:
     if comparison.tally.per is not Per.PROBLEM or len(k_K) < 2:
         return None
     frame = Chart("", [], [], [])
-    most = max(float(np.nanmax(curve.high_K)) for curve in curves)
-    top = next(rate for rate in (0.05, 0.1, 0.2, 0.5, 1.0) if most <= rate or rate == 1.0)
+    max_rate = max(float(np.nanmax(curve.high_K)) for curve in curves)
+    top = next(rate for rate in (0.05, 0.1, 0.2, 0.5, 1.0) if max_rate <= rate or rate == 1.0)
 
     def x(k: float) -> float:
         return round(frame.left + (frame.right - frame.left) * log2(k) / log2(k_K[-1]), 1)

@@ -27,10 +27,10 @@ from offleash.render.numbers import counted
 from offleash.render.output import write_bytes
 from offleash.stats.significance import FDR, TIE_FACTOR
 
-CLASS_OF = {"lost": "S", "gained": "E"}  # lists by class; the others are by the change of the rate
+CLASS_OF_LIST = {"lost": "S", "gained": "E"}  # lists by class; the others are by the change of the rate
 QUESTION_LETTERS = 70  # of a question in the terminal
 # What the first run may lack and the other know: the reader of a log keeps no prompts, tests or choices.
-FILLED = ("guess", "verifier", "prompt", "details", "images")
+FILLED_COLUMNS = ("guess", "verifier", "prompt", "details", "images")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ProblemList:
     @property
     def by_class(self) -> bool:
         """Whether it is a list of a class, lost or gained, and not of rates that changed."""
-        return self.name in CLASS_OF
+        return self.name in CLASS_OF_LIST
 
     def to_json(self) -> dict[str, object]:
         """The section `listed` of the JSON."""
@@ -57,18 +57,18 @@ class ProblemList:
 def problem_list(comparison: Comparison, name: str) -> ProblemList:
     """The problems that were lost or gained, or whose rate fell or rose significantly; smallest p first."""
     table, reasons = problem_table(comparison), detail(comparison).reasons
-    if name in CLASS_OF:
-        kept, p = pl.col("class") == CLASS_OF[name], "p_class"
+    if name in CLASS_OF_LIST:
+        is_listed, p = pl.col("class") == CLASS_OF_LIST[name], "p_class"
         successes = pl.col("c_before" if name == "lost" else "c_after")
     elif name in (FELL, ROSE):
         if "p" in reasons:
             raise OffleashError(f"Rates cannot be tested: {reasons['p']}. Use --list lost or --list gained.")
-        kept, p, successes = pl.col("change") == name, "p", pl.col("c_before") + pl.col("c_after")
+        is_listed, p, successes = pl.col("change") == name, "p", pl.col("c_before") + pl.col("c_after")
     else:
         raise AssertionError(name)  # the declaration of the option has refused it
     # without a test the one with most successes is first
     order = [pl.col(p).fill_null(2.0), -successes.cast(pl.Int64), pl.col("id")]
-    return ProblemList(name, comparison, table.filter(kept).sort(order))
+    return ProblemList(name, comparison, table.filter(is_listed).sort(order))
 
 
 # In the terminal.
@@ -143,11 +143,11 @@ def write_table(comparisons: Sequence[Comparison], path: Path) -> None:
             table.select(pl.lit(comparison.change.after).alias("run"), pl.all())
             for table, comparison in zip(tables, comparisons, strict=True)
         ]
-    whole = pl.concat(tables)
-    texts = [name for name, kind in whole.schema.items() if kind == pl.String]
-    safe = {name: [None if text is None else spreadsheet_text(text) for text in whole[name]] for name in texts}
-    whole = whole.with_columns(pl.Series(name, values, dtype=pl.String) for name, values in safe.items())
-    write_bytes(path, whole.write_csv().encode(), "--csv")
+    all_rows = pl.concat(tables)
+    texts = [name for name, kind in all_rows.schema.items() if kind == pl.String]
+    safe_texts = {name: [None if text is None else spreadsheet_text(text) for text in all_rows[name]] for name in texts}
+    all_rows = all_rows.with_columns(pl.Series(name, values, dtype=pl.String) for name, values in safe_texts.items())
+    write_bytes(path, all_rows.write_csv().encode(), "--csv")
 
 
 def write_problems(problems: ProblemList, path: Path) -> ProblemList:
@@ -158,19 +158,19 @@ def write_problems(problems: ProblemList, path: Path) -> ProblemList:
     """
     known = _known_columns(problems.comparison)
     rows: list[dict[str, Any]] = []
-    unasked, no_gold = 0, 0
-    for measured in problems.rows.iter_rows(named=True):
-        problem = known[measured["id"]]
+    without_question, no_gold = 0, 0
+    for measurements in problems.rows.iter_rows(named=True):
+        problem = known[measurements["id"]]
         if not problem["question"]:
-            unasked += 1
+            without_question += 1
             continue
         no_gold += problem["gold"] is None and problem["details"] is None
-        rows.append(_row(problem, measured, path.stem, problems.name, len(rows)))
-    if unasked and not rows:
+        rows.append(_row(problem, measurements, path.stem, problems.name, len(rows)))
+    if without_question and not rows:
         raise _without_questions(problems, path)
     notes = []
-    if unasked:
-        notes.append(f"{counted(unasked, 'problem')} without a question: left out of {path.name}.")
+    if without_question:
+        notes.append(f"{counted(without_question, 'problem')} without a question: left out of {path.name}.")
     if no_gold:
         notes.append(f"{counted(no_gold, 'problem')} without a gold answer, which draw and train need.")
     # a column that no problem has would be one of nulls, whose type no reader can know
@@ -183,20 +183,22 @@ def write_problems(problems: ProblemList, path: Path) -> ProblemList:
 def _known_columns(comparison: Comparison) -> dict[str, dict[str, Any]]:
     """All that either run knows of each problem, by the id of the first."""
     problems = comparison.counted.problems
-    theirs = comparison.after.problems.rename({"problem": "own"}).join(comparison.counted.own[1], on="own")
-    both = problems.join(theirs.select("problem", *FILLED), on="problem", how="left", suffix="_other")
-    filled = both.with_columns(pl.coalesce(name, f"{name}_other").alias(name) for name in FILLED)
-    return {row["problem"]: row for row in filled.select(problems.columns).iter_rows(named=True)}
+    after_problems = comparison.after.problems.rename({"problem": "own"}).join(comparison.counted.own[1], on="own")
+    joined = problems.join(after_problems.select("problem", *FILLED_COLUMNS), on="problem", how="left", suffix="_other")
+    filled_rows = joined.with_columns(pl.coalesce(name, f"{name}_other").alias(name) for name in FILLED_COLUMNS)
+    return {row["problem"]: row for row in filled_rows.select(problems.columns).iter_rows(named=True)}
 
 
-def _row(problem: dict[str, Any], measured: Mapping[str, Any], source: str, name: str, index: int) -> dict[str, Any]:
+def _row(problem: dict[str, Any], row: Mapping[str, Any], source: str, name: str, index: int) -> dict[str, Any]:
     """One problem as our reader, TRL and verl take it; `details` is JSON text, since its shape differs by verifier."""
     details = json.loads(problem["details"]) if problem["details"] else {}
     prompt = problem["prompt"] or own_prompt(problem["question"], details, problem["verifier"])
-    ours: dict[str, Any] = dict.fromkeys(("problem", "question", "gold", "benchmark", "guess", "verifier", "images"))
-    ours |= {key: value for key, value in line(problem).items() if key in ours}
-    counts = {key: value for key, value in measured.items() if key not in ("id", "benchmark", "question", "gold")}
-    return ours | {
+    own_columns: dict[str, Any] = dict.fromkeys(
+        ("problem", "question", "gold", "benchmark", "guess", "verifier", "images")
+    )
+    own_columns |= {key: value for key, value in line(problem).items() if key in own_columns}
+    counts = {key: value for key, value in row.items() if key not in ("id", "benchmark", "question", "gold")}
+    return own_columns | {
         "details": problem["details"],
         "prompt": [{"role": "user", "content": prompt}],
         "solution": problem["gold"],

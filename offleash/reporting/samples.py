@@ -82,7 +82,7 @@ class SampleStore:
 
     def own(self, row: int, r: int) -> str:
         """The id that a run itself gives to a problem."""
-        return self._own[r][row]
+        return self._own_ids[r][row]
 
     def answers(self, rows: Sequence[int], r: int, limits: DetailLimits) -> dict[int, RunAnswers]:
         """The answers of run `r` to some problems, by row; its files are scanned once for all of them."""
@@ -99,8 +99,8 @@ class SampleStore:
         if self.run(r).verdicts is None:
             return [], 0
         # verdicts of one problem fit into memory; texts are then fetched for this page alone
-        near = self._verdicts_of_problem(self.own(row, r), r)
-        wanted = near if verdict is None else near.filter(_verdict_is(verdict))
+        problem_rows = self._verdicts_of_problem(self.own(row, r), r)
+        wanted = problem_rows if verdict is None else problem_rows.filter(_verdict_is(verdict))
         return [sample for _, sample in self._with_texts(wanted.slice(start, size), r, head, tail)], wanted.height
 
     def text(self, row: int, r: int, index: int, start: int, size: int) -> tuple[str, int] | None:
@@ -111,7 +111,7 @@ class SampleStore:
         return None if part.is_empty() or part["text"][0] is None else (part["text"][0], part["letters"][0])
 
     @cached_property
-    def _own(self) -> list[list[str]]:
+    def _own_ids(self) -> list[list[str]]:
         """For each run, its own ids of the problems in the order of the rows."""
         problems = self.comparison.counted.problems["problem"].to_list()
         named = [dict(names.select("problem", "own").iter_rows()) for names in self.comparison.counted.own]
@@ -142,23 +142,27 @@ class SampleStore:
     def _batch_answers(self, rows: list[int], r: int, limits: DetailLimits) -> Iterator[tuple[int, RunAnswers]]:
         """The answers to one batch: counts by verdict, the most frequent answers, some samples of each verdict."""
         own = pl.Series("problem", [self.own(row, r) for row in rows])
-        near = (
-            self._verdicts(r).filter(_is_in(own)).collect() if len(rows) > 1 else self._verdicts_of_problem(own[0], r)
+        problem_rows = (
+            self._verdicts(r).filter(_equals_any(own)).collect()
+            if len(rows) > 1
+            else self._verdicts_of_problem(own[0], r)
         )
         # all that is shown follows from the distinct answers, so samples are grouped once and only then ranked
-        grouped = near.group_by(_ANSWER_KEY).agg(pl.col("index").min(), count=pl.len())
+        answer_groups = problem_rows.group_by(_ANSWER_KEY).agg(pl.col("index").min(), count=pl.len())
         out = {problem: RunAnswers({}, 0, [], []) for problem in own}
-        for problem, answer, verdict, count in _most_frequent(grouped, limits.answers).iter_rows():
+        for problem, answer, verdict, count in _most_frequent(answer_groups, limits.answers).iter_rows():
             out[problem].answers.append(AnswerCount(answer, verdict, count))
-        page = _different_first(near, grouped, limits.each).join(near, on=_KEY, how="left", maintain_order="left")
+        page = _different_first(problem_rows, answer_groups, limits.each).join(
+            problem_rows, on=_KEY, how="left", maintain_order="left"
+        )
         for problem, sample in self._with_texts(page, r, limits.head, limits.tail):
             out[problem].samples.append(sample)
-        for problem, verdict, count in _verdict_counts(grouped).iter_rows():
+        for problem, verdict, count in _verdict_counts(answer_groups).iter_rows():
             out[problem].kinds[verdict] = count
-        different = dict(grouped.group_by("problem").len().iter_rows())
+        answer_counts = dict(answer_groups.group_by("problem").len().iter_rows())
         for row, problem in zip(rows, own, strict=True):
             partial = out[problem]
-            yield row, replace(partial, different=different.get(problem, 0))
+            yield row, replace(partial, different=answer_counts.get(problem, 0))
 
     def _verdicts(self, r: int) -> pl.LazyFrame:
         """The columns of a run's verdicts that are shown, as a lazy scan."""
@@ -181,18 +185,18 @@ class SampleStore:
         if page.is_empty():
             return []
         text, letters = pl.col("text"), pl.col("text").str.len_chars()
-        whole = letters <= head + tail  # then the text is kept in one piece, and the tail stays empty
+        fits_whole = letters <= head + tail  # then the text is kept in one piece, and the tail stays empty
         ends = self._samples(r).select(
             *_KEY,
             "finish",
             "tokens",
-            head=pl.when(whole).then(text).otherwise(text.str.head(head)),
-            tail=pl.when(whole).then(pl.lit("")).otherwise(text.str.tail(tail)),
+            head=pl.when(fits_whole).then(text).otherwise(text.str.head(head)),
+            tail=pl.when(fits_whole).then(pl.lit("")).otherwise(text.str.tail(tail)),
             letters=letters,
         )
         samples = page.join(_rows_of_page(ends, page), on=_KEY, how="left", maintain_order="left")
-        kept = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
-        full = samples.select(*_KEY, _verdict_text(), *_VERDICT_COLUMNS[1:], "finish", "tokens", "head", *kept)
+        tail_columns = [pl.col("tail").fill_null(""), pl.col("letters").fill_null(0)]
+        full = samples.select(*_KEY, _verdict_text(), *_VERDICT_COLUMNS[1:], "finish", "tokens", "head", *tail_columns)
         return [(problem, SampleView(*rest)) for problem, *rest in full.iter_rows()]
 
 
@@ -202,12 +206,12 @@ def _rows_of_page(frame: pl.LazyFrame, page: pl.DataFrame) -> pl.DataFrame:
     A filter lets the scan leave out files and texts, a join does not: so first a filter that may let more through.
     Of one problem it lets through just what is wanted; of several it may be much, so it is not to be held at once.
     """
-    near = frame.filter(*(_is_in(page[name].unique()) for name in _KEY))
-    wanted = near.join(page.lazy().select(_KEY), on=_KEY, how="semi")
+    problem_rows = frame.filter(*(_equals_any(page[name].unique()) for name in _KEY))
+    wanted = problem_rows.join(page.lazy().select(_KEY), on=_KEY, how="semi")
     return wanted.collect(engine="streaming" if page["problem"].n_unique() > 1 else "in-memory")
 
 
-def _is_in(values: pl.Series) -> pl.Expr:
+def _equals_any(values: pl.Series) -> pl.Expr:
     """Whether a column has one of the values; one alone is compared, which lets a scan skip the most."""
     return pl.col(values.name) == values[0] if values.len() == 1 else pl.col(values.name).is_in(values.implode())
 
@@ -222,34 +226,36 @@ def _verdict_text() -> pl.Expr:
     return pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED_WORD)
 
 
-def _verdict_counts(grouped: pl.DataFrame) -> pl.DataFrame:
+def _verdict_counts(answer_groups: pl.DataFrame) -> pl.DataFrame:
     """How many samples of each problem have each verdict, in the usual order of verdicts."""
-    verdict_counts = grouped.group_by("problem", "verdict").agg(pl.col("count").sum())
+    verdict_counts = answer_groups.group_by("problem", "verdict").agg(pl.col("count").sum())
     return verdict_counts.sort("verdict", nulls_last=True).select("problem", _verdict_text(), "count")
 
 
-def _most_frequent(grouped: pl.DataFrame, most: int) -> pl.DataFrame:
+def _most_frequent(answer_groups: pl.DataFrame, max_answers: int) -> pl.DataFrame:
     """The answers to list, by frequency; half of the places are for correct ones, which may be rare among many."""
     # ties are broken by verdict and answer, so that the list does not depend on the order of the files
     order = {"problem": False, "count": True, "verdict": False, "answer": False}
-    ordered = grouped.sort(*order, descending=list(order.values()), nulls_last=True)
-    right = pl.col("verdict").eq_missing(pl.lit(Verdict.CORRECT.value, VERDICT))
-    first = right & (right.cast(pl.Int64).cum_sum().over("problem") <= (most + 1) // 2)
-    chosen = ordered.with_columns(later=~first).sort("problem", "later", maintain_order=True)
-    listed = chosen.group_by("problem", maintain_order=True).head(most).drop("later")
+    ordered = answer_groups.sort(*order, descending=list(order.values()), nulls_last=True)
+    is_correct = pl.col("verdict").eq_missing(pl.lit(Verdict.CORRECT.value, VERDICT))
+    first = is_correct & (is_correct.cast(pl.Int64).cum_sum().over("problem") <= (max_answers + 1) // 2)
+    most_frequent = ordered.with_columns(later=~first).sort("problem", "later", maintain_order=True)
+    listed = most_frequent.group_by("problem", maintain_order=True).head(max_answers).drop("later")
     again = listed.sort(*order, descending=list(order.values()), nulls_last=True)
     return again.select("problem", "answer", _verdict_text(), "count")
 
 
-def _different_first(near: pl.DataFrame, grouped: pl.DataFrame, each: int) -> pl.DataFrame:
+def _different_first(problem_rows: pl.DataFrame, answer_groups: pl.DataFrame, each: int) -> pl.DataFrame:
     """The samples to look at: of every verdict first one of each answer, by index, then a second of each."""
     # only where distinct answers do not fill the places are further samples of the same answer needed
-    short_groups = grouped.group_by("problem", "verdict").len().filter(pl.col("len") < each)
+    short_groups = answer_groups.group_by("problem", "verdict").len().filter(pl.col("len") < each)
     rank = pl.col("index").rank("ordinal").over(_ANSWER_KEY)
-    more = near.join(short_groups, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(rank=rank)
+    more = problem_rows.join(short_groups, on=["problem", "verdict"], how="semi", nulls_equal=True).with_columns(
+        rank=rank
+    )
     every = pl.concat(
         [
-            grouped.select("problem", "verdict", "index", rank=pl.lit(1, more.schema["rank"])),
+            answer_groups.select("problem", "verdict", "index", rank=pl.lit(1, more.schema["rank"])),
             more.filter(pl.col("rank").is_between(2, each)).select("problem", "verdict", "index", "rank"),
         ]
     )
@@ -337,6 +343,6 @@ def _sample_document(sample: SampleView) -> Json:
     return document
 
 
-def _clipped(text: str | None, most: int) -> str | None:
+def _clipped(text: str | None, max_characters: int) -> str | None:
     """The beginning of a text; an ellipsis says that there is more."""
-    return text if text is None or len(text) <= most else text[:most] + ELLIPSIS
+    return text if text is None or len(text) <= max_characters else text[:max_characters] + ELLIPSIS

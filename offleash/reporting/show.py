@@ -83,14 +83,21 @@ def shown_problem(
             f"{run.name!r} holds counts, so there are no samples to show. Give a run folder or a log of samples."
         )
     row = run.problems.row(problem_row(problem, run.problems["problem"].to_list(), run.name), named=True)
-    judged = run.verdicts.filter(pl.col("problem") == row["problem"]).select("index", *_JUDGED).collect().sort("index")
+    judged = (
+        run.verdicts.filter(pl.col("problem") == row["problem"])
+        .select("index", *_VERDICT_COLUMNS)
+        .collect()
+        .sort("index")
+    )
     word = pl.col("verdict").cast(pl.String).fill_null(UNVERIFIED_WORD)
     drawn = _samples(run, row["problem"])
     # samples that no verifier has seen are in the run and not in its verdicts
     every = drawn.select("index").join(judged, on="index", how="full", coalesce=True).sort("index").with_columns(word)
     wanted = every if verdict == ALL else every.filter(pl.col("verdict") == verdict)
     texts = wanted.head(most).join(drawn, on="index", how="left", maintain_order="left")
-    samples = tuple(ShownSample(*values) for values in texts.select("index", *_JUDGED, *_DRAWN).iter_rows())
+    samples = tuple(
+        ShownSample(*values) for values in texts.select("index", *_VERDICT_COLUMNS, *_SAMPLE_COLUMNS).iter_rows()
+    )
     counts = dict(every.group_by("verdict").len().iter_rows())
     order = [*(kind.value for kind in Verdict), UNVERIFIED_WORD]
     verdicts = {kind: int(counts[kind]) for kind in order if kind in counts}
@@ -98,13 +105,13 @@ def shown_problem(
     return ShownProblem(run=run.name, **asked, verdicts=verdicts, verdict=verdict, samples=samples)
 
 
-_JUDGED = ("verdict", "answer", "reason", "step")
-_DRAWN = ("finish", "tokens", "text")
+_VERDICT_COLUMNS = ("verdict", "answer", "reason", "step")
+_SAMPLE_COLUMNS = ("finish", "tokens", "text")
 
 
 def _samples(run: Run, problem: str) -> pl.DataFrame:
     """What a run keeps of the samples of a problem; nulls for the rest."""
-    schema = {name: SAMPLES[name] for name in ("index", *_DRAWN)}
+    schema = {name: SAMPLES[name] for name in ("index", *_SAMPLE_COLUMNS)}
     if run.samples is None:
         return pl.DataFrame(schema=schema)
     known = run.samples.collect_schema().names()
@@ -131,7 +138,7 @@ def show_problem(console: Console, shown: ShownProblem) -> None:
         if text:
             console.print(Text(f"{label}: {printable(text.strip())}"))
     for sample in shown.samples:
-        console.print(Text(f"\n── sample {sample.index}: {_facts(sample)}", style="bold"))
+        console.print(Text(f"\n── sample {sample.index}: {_sample_facts(sample)}", style="bold"))
         text = "(the run keeps no text of this sample)" if sample.text is None else printable(sample.text.rstrip())
         console.print(Text(text))
     rest = shown.matching - len(shown.samples)
@@ -143,7 +150,7 @@ def show_problem(console: Console, shown: ShownProblem) -> None:
         console.print(Text(f"\n{rest:,} more {kind}{'sample' if rest == 1 else 'samples'}: --most {shown.matching}"))
 
 
-def _facts(sample: ShownSample) -> str:
+def _sample_facts(sample: ShownSample) -> str:
     parts = [
         sample.verdict,
         None if sample.answer is None else f"answer {clean(sample.answer)[:200]!r}",

@@ -40,7 +40,7 @@ from offleash.reporting.show import problem_row
 ALL = "all"
 VERDICTS = (*(verdict.value for verdict in Verdict), UNVERIFIED_WORD, ALL)
 SAMPLES_AT_ONCE, LETTERS_AT_ONCE = 100, 100_000  # most that one request may fetch
-LARGEST = 2**32 - 1  # index: the column is UInt32
+MAX_INDEX = 2**32 - 1  # index: the column is UInt32
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
 
 
@@ -112,7 +112,7 @@ def _samples(store: SampleStore, query: Mapping[str, str]) -> Json:
     verdict = query.get("verdict", ALL)
     if verdict not in VERDICTS:
         raise BadRequestError(400, str(unknown("verdict", verdict[:40], VERDICTS)))
-    start = _number(query, "start", 0, LARGEST, 0)
+    start = _number(query, "start", 0, MAX_INDEX, 0)
     size = _number(query, "size", 1, SAMPLES_AT_ONCE, 20)
     return samples_document(store, row, r, None if verdict == ALL else verdict, start, size)
 
@@ -120,8 +120,8 @@ def _samples(store: SampleStore, query: Mapping[str, str]) -> Json:
 def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
     """A part of one text: a long one is fetched in pieces."""
     row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
-    index = _number(query, "index", 0, LARGEST)
-    start = _number(query, "start", 0, LARGEST, 0)
+    index = _number(query, "index", 0, MAX_INDEX)
+    start = _number(query, "start", 0, MAX_INDEX, 0)
     part = text_document(store, row, r, index, start, LETTERS_AT_ONCE)
     if part is None:
         name = store.run(r).name
@@ -296,8 +296,8 @@ class _Request(BaseHTTPRequestHandler):
         """Refuse other names in the Host header at once: in DNS rebinding a foreign name resolves to 127.0.0.1."""
         if not super().parse_request():
             return False
-        hosts, given = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
-        if len(given) != 1 or given[0].strip().lower() not in hosts:
+        hosts, host_headers = cast(_Listener, self.server).hosts, self.headers.get_all("Host", [])
+        if len(host_headers) != 1 or host_headers[0].strip().lower() not in hosts:
             self._send(refusal(421, f"This server accepts requests to {' and '.join(sorted(hosts))} only."), close=True)
             return False
         return True

@@ -126,11 +126,11 @@ class SweepResult(Result):
         return done is not None and not done.missing and not done.unmatched
 
     @property
-    def trouble(self) -> OffleashError | None:
+    def pending_error(self) -> OffleashError | None:
         return self.unwritten
 
     def with_figure(self, path: Path) -> "SweepResult":
-        """Draw support against the decoding to a file; trouble with it does not lose the rest."""
+        """Draw support against the decoding to a file; an error in it does not lose the rest."""
         from offleash.analyses.sweep.figures import support_by_decoding
         from offleash.render.export import write_figure
 
@@ -338,11 +338,11 @@ class TheoryResult(Result):
     unwritten: OffleashError | None = None  # why there are none
 
     @property
-    def trouble(self) -> OffleashError | None:
+    def pending_error(self) -> OffleashError | None:
         return self.unwritten
 
     def with_figures(self, folder: Path) -> "TheoryResult":
-        """Draw the figures into a folder; trouble with them does not lose the rest."""
+        """Draw the figures into a folder; an error in them does not lose the rest."""
         from offleash.analyses.theory.figures import write_figures
 
         try:

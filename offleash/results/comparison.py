@@ -43,7 +43,7 @@ CONDITION_FAILS = 3  # exit code
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".tex": "latex"}  # of reports, by ending
 
 
-def any_fails(conditions: "Sequence[CheckedCondition]") -> bool:
+def any_condition_fails(conditions: "Sequence[CheckedCondition]") -> bool:
     """Whether a condition of `fail_if` fails; one that is not decided does not."""
     return any(checked.outcome == "fails" for checked in conditions)
 
@@ -95,7 +95,7 @@ class ComparisonResult(Result):
     @property
     def ok(self) -> bool:
         """Whether no condition of `fail_if` fails."""
-        return not any_fails(self.conditions)
+        return not any_condition_fails(self.conditions)
 
     @property
     def exit_code(self) -> int:
@@ -448,7 +448,7 @@ class ReportResult(Result):
 
     @property
     def ok(self) -> bool:
-        return not any_fails(self.conditions)
+        return not any_condition_fails(self.conditions)
 
     @property
     def exit_code(self) -> int:

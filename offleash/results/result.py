@@ -55,7 +55,7 @@ class Result(ABC):
         return 0 if self.ok else 1
 
     @property
-    def trouble(self) -> OffleashError | None:
+    def pending_error(self) -> OffleashError | None:
         """What went wrong after the result was there, such as a figure that could not be written."""
         return None
 

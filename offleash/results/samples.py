@@ -107,9 +107,9 @@ class StudyResult(Result):
     @property
     def problems(self) -> "pl.DataFrame":
         """Every problem with its class, counts and p-values: see ComparisonResult.problems."""
-        return self._compared().problems
+        return self._single_comparison().problems
 
-    def _compared(self) -> ComparisonResult:
+    def _single_comparison(self) -> ComparisonResult:
         _ = self.comparison  # says why there is none
         assert self.result is not None
         return self.result
@@ -117,7 +117,7 @@ class StudyResult(Result):
     def __getattr__(self, name: str) -> Any:
         # SRR, NDR, SDS and NSCR, the finding and the curves are those of the comparison
         if name in SHARED:
-            return getattr(self._compared(), name)
+            return getattr(self._single_comparison(), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -217,7 +217,7 @@ class VerifyResult(Result):
         return self.unreadable is None and not any(0 < sum(each.values()) == each["failed"] for each in verdicts)
 
     @property
-    def trouble(self) -> OffleashError | None:
+    def pending_error(self) -> OffleashError | None:
         return self.unreadable
 
     @property

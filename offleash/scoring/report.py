@@ -109,43 +109,45 @@ def file_text(scored: ScoredFile) -> str:
 
 def notes(run: ScoredRun) -> list[str]:
     """What a reader of the scores should know before using them."""
-    out = _notes(run.groups[ALL], run.reasons, run.scoring.decoding)
+    lines = _notes(run.groups[ALL], run.reasons, run.scoring.decoding)
     if run.retokenised:
-        out.append(
+        lines.append(
             f"{run.retokenised:,} of {run.compared:,} samples ({run.retokenised / run.compared:.1%}) are "
             "tokenised into a different number of tokens than was drawn; their scores are those of the text."
         )
     if run.stopped_by_text:
-        out.append("The run was drawn with stop texts, so the ends of its samples are not scored.")
+        lines.append("The run was drawn with stop texts, so the ends of its samples are not scored.")
     if run.other_template:
-        out.append(
+        lines.append(
             "The chat template of this model formats prompts differently from that of the model that drew the run."
         )
-    return out
+    return lines
 
 
 def _notes(summary: Summary, reasons: Mapping[str, int], decoding: SamplingParams) -> list[str]:
     """Notes that run folders and files of rows have in common."""
-    out = [f"{count:,} without scores: {reason}." for reason, count in reasons.items()]
+    lines = [f"{count:,} without scores: {reason}." for reason, count in reasons.items()]
     if summary.empty:
-        out.append(f"{summary.empty:,} have no tokens: their sums are 0 and they have no perplexity.")
+        lines.append(f"{summary.empty:,} have no tokens: their sums are 0 and they have no perplexity.")
     if summary.windowed:
-        out.append(
+        lines.append(
             f"{summary.windowed:,} are longer than the model's context and were scored in windows, each with half a "
             "context of preceding text."
         )
     if summary.left_out:
-        out.append(f"{summary.left_out:,} contain a token that this decoding ({_decoding_text(decoding)}) cannot draw.")
-    return out
+        lines.append(
+            f"{summary.left_out:,} contain a token that this decoding ({_decoding_text(decoding)}) cannot draw."
+        )
+    return lines
 
 
 def _table(groups: Mapping[str, Summary]) -> list[str]:
     rows = [TABLE_HEADINGS, *(_cells(name, group) for name, group in groups.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADINGS))]
-    return ["  " + "  ".join(_padded(row, widths)).rstrip() for row in rows]
+    return ["  " + "  ".join(_pad_cells(row, widths)).rstrip() for row in rows]
 
 
-def _padded(row: tuple[str, ...], widths: list[int]) -> list[str]:
+def _pad_cells(row: tuple[str, ...], widths: list[int]) -> list[str]:
     """Cells of one row, the name to the left and numbers to the right."""
     return [
         cell.rjust(width) if index else cell.ljust(width)

@@ -48,10 +48,10 @@ def score_rows(
 ) -> Iterator[ScoredRow]:
     """All rows with their sums, in order."""
     done = 0
-    for part in _parts(read_rows(path, columns)):
-        scored = scorer.score([row.trace for row in part], decoding)
-        yield from (ScoredRow(row, sums) for row, sums in zip(part, scored, strict=True))
-        done += len(part)
+    for batch in _parts(read_rows(path, columns)):
+        scored = scorer.score([row.trace for row in batch], decoding)
+        yield from (ScoredRow(row, sums) for row, sums in zip(batch, scored, strict=True))
+        done += len(batch)
         progress(f"{path.name}: {done:,} rows scored")
 
 
@@ -85,13 +85,13 @@ def _text(row: Row, name: str, columns: Mapping[str, str]) -> str:
 
 def _parts(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
     """Rows that are scored together."""
-    part: list[TextRow] = []
+    batch: list[TextRow] = []
     characters = 0
     for row in rows:
-        part.append(row)
+        batch.append(row)
         characters += len(row.trace.text)
-        if len(part) == ROWS_AT_A_TIME or characters > CHARACTERS_AT_A_TIME:
-            yield part
-            part, characters = [], 0
-    if part:
-        yield part
+        if len(batch) == ROWS_AT_A_TIME or characters > CHARACTERS_AT_A_TIME:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch

@@ -71,7 +71,7 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
     loaded = {name: value for name, value in values.items() if value is not None}  # None: an option not given
     identity: dict[str, object] = {
         "model": model,
-        "decoding": _decoded(decoding),
+        "decoding": _decoding_settings(decoding),
         "about": {**loaded, "settings": dict(about.settings)},
         "template": template_of(scorer),
     }
@@ -80,14 +80,14 @@ def claim(folder: Path, name: str, model: str, decoding: SamplingParams, scorer:
         versions = {"offleash": __version__, **about.versions}
         write_score_metadata(folder, name, {"schema": 1, **identity, "versions": versions})
     else:
-        _refuse(folder, name, old, identity)
+        _refuse_differences(folder, name, old, identity)
 
 
 def refuse_other_settings(folder: Path, name: str, model: str, decoding: SamplingParams) -> None:
     """Refuse scores of another model or decoding by their names, before a model is loaded."""
     old = read_score_metadata(folder, name)
     if old is not None:
-        _refuse(folder, name, old, {"model": model, "decoding": _decoded(decoding)})
+        _refuse_differences(folder, name, old, {"model": model, "decoding": _decoding_settings(decoding)})
 
 
 def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) -> None:
@@ -101,17 +101,17 @@ def refuse_unscorable(folder: Path, verifier: str | None, selection: Selection) 
             raise damaged_shard_error(shard, error) from None
     run = open_run(folder, verifier=verifier)
     if not shards:
-        raise no_texts(folder)
+        raise no_texts_error(folder)
     if selection.correct and not run.verifier:
-        raise no_verdicts(run.name)
+        raise no_verdicts_error(run.name)
     prompts_of(folder)  # refuses a run without prompts
 
 
-def no_texts(folder: Path) -> OffleashError:
+def no_texts_error(folder: Path) -> OffleashError:
     return OffleashError(f"{folder} has no sample texts, so there is nothing to score. Import it with --texts.")
 
 
-def no_verdicts(run: str) -> OffleashError:
+def no_verdicts_error(run: str) -> OffleashError:
     return OffleashError(
         f"{run} has no verdicts, so none of its samples is known to be correct. Run offleash verify first."
     )
@@ -123,12 +123,12 @@ def template_of(scorer: "Scorer") -> str | None:
     return None if prompt is None else prompt_hash(prompt)
 
 
-def _decoded(decoding: SamplingParams) -> dict[str, object]:
+def _decoding_settings(decoding: SamplingParams) -> dict[str, object]:
     document = decoding.document()
     return {name: document[name] if name == "top_k" else float(str(document[name])) for name in DECODING_FIELDS}
 
 
-def _refuse(folder: Path, name: str, old: ScoreSettings, new: ScoreSettings) -> None:
+def _refuse_differences(folder: Path, name: str, old: ScoreSettings, new: ScoreSettings) -> None:
     differing = differences({key: old.get(key) for key in new}, new)
     step = "Keep the new scores under another name with --name NAME, or delete that folder."
     refuse_differences(scores_folder(folder, name), "scores", differing, step)
@@ -167,7 +167,7 @@ class Summary:
 
 def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dict[str, Summary]:
     """Summaries by group: all traces first, then by verdict where there are verdicts."""
-    frame = scores if verdicts is None else _judged(scores, verdicts)
+    frame = scores if verdicts is None else _with_verdicts(scores, verdicts)
     traces = with_token_means(frame).collect()
     groups = {ALL: summary(traces)}
     if verdicts is not None:
@@ -181,25 +181,23 @@ def summaries(scores: pl.LazyFrame, verdicts: pl.LazyFrame | None = None) -> dic
 def summary(traces: pl.DataFrame) -> Summary:
     """The summary of traces that have means per token (with_token_means)."""
     scored = traces.filter(pl.col("logprob_raw").is_not_null())
-    with_tokens = scored.filter(pl.col("tokens") > 0)
+    nonempty = scored.filter(pl.col("tokens") > 0)
     tokens = int(scored["tokens"].cast(pl.Int64).sum())
-    pooled = (
-        (_float(with_tokens["logprob_raw"].sum()), _float(with_tokens["entropy_raw"].sum())) if tokens else (None, None)
-    )
+    pooled = (_float(nonempty["logprob_raw"].sum()), _float(nonempty["entropy_raw"].sum())) if tokens else (None, None)
     logprob_pooled, entropy_pooled = (None if total is None else total / tokens for total in pooled)
     # Quantiles, not moments: a trace that the model finds impossible has an infinite perplexity.
-    low, median, high = (_float(with_tokens["perplexity"].quantile(share, "linear")) for share in QUARTILES)
-    by_problem = with_tokens.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
+    low, median, high = (_float(nonempty["perplexity"].quantile(share, "linear")) for share in QUARTILES)
+    by_problem = nonempty.group_by("problem").agg(pl.col("mean_entropy").mean())["mean_entropy"]
     return Summary(
         samples=traces.height,
         scored=scored.height,
-        empty=scored.height - with_tokens.height,
+        empty=scored.height - nonempty.height,
         tokens=tokens,
-        logprob=_float(with_tokens["mean_logprob"].mean()),
-        logprob_spread=_float(with_tokens["mean_logprob"].std()),
+        logprob=_float(nonempty["mean_logprob"].mean()),
+        logprob_spread=_float(nonempty["mean_logprob"].std()),
         logprob_pooled=logprob_pooled,
         entropy=_float(by_problem.mean()),
-        entropy_spread=_float(with_tokens["mean_entropy"].std()),
+        entropy_spread=_float(nonempty["mean_entropy"].std()),
         entropy_pooled=entropy_pooled,
         perplexity=median,
         perplexity_quartiles=None if low is None or high is None else (low, high),
@@ -209,7 +207,7 @@ def summary(traces: pl.DataFrame) -> Summary:
     )
 
 
-def _judged(scores: pl.LazyFrame, verdicts: pl.LazyFrame) -> pl.LazyFrame:
+def _with_verdicts(scores: pl.LazyFrame, verdicts: pl.LazyFrame) -> pl.LazyFrame:
     labels = verdicts.select("problem", "index", pl.col("verdict").cast(pl.String))
     joined = scores.join(labels, on=["problem", "index"], how="left")
     return joined.with_columns(pl.col("verdict").fill_null(UNVERIFIED))
@@ -271,7 +269,7 @@ def score_run(
     with append_to_run(folder) as opened:
         shards = opened.sample_shards()
         if not shards:
-            raise no_texts(folder)
+            raise no_texts_error(folder)
         claim(folder, scoring.name, scoring.model, scoring.decoding, scorer)
         remove_orphaned_sidecars(folder, scores_folder(folder, scoring.name))
         remove_orphaned_sidecars(folder, positions_folder(folder, scoring.name))
@@ -305,10 +303,10 @@ def score_run(
 def _correct_keys(run: Run, chosen: Selection) -> pl.DataFrame:
     """Keys of the samples that the verifier judged correct, of the selected problems."""
     if run.verdicts is None or not run.verifier:
-        raise no_verdicts(run.name)
+        raise no_verdicts_error(run.name)
     correct = pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value
-    in_selection = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
-    return run.verdicts.filter(correct & in_selection).select(KEY).collect(engine="streaming")
+    is_selected = pl.lit(True) if chosen.problems is None else pl.col("problem").is_in(list(chosen.problems))
+    return run.verdicts.filter(correct & is_selected).select(KEY).collect(engine="streaming")
 
 
 def _drawn_from(origin: Origin, scorer: "Scorer") -> bool:

@@ -49,8 +49,8 @@ SAMPLES_AT_A_TIME = 4_096
 BYTES_AT_A_TIME = 16 << 20
 # Reasons are stored with the scores, so their words stay.
 NO_TEXT_REASON = "the run keeps no text of it"
-NO_PROMPT = "its problem has no text to ask"
-IMAGES = "its problem has images, which score does not show"
+NO_PROMPT = "its problem has no question text"
+IMAGES = "its problem has images, which score does not support"
 KEY = ["problem", "index"]
 
 
@@ -86,12 +86,12 @@ class RunScorer:
 
     def __post_init__(self) -> None:
         self._prompts = prompts_of(self.folder)
-        self._wanted_count = self._stored = self.new = 0
+        self._selected_count = self._stored_count = self.new = 0
         self._started = time.monotonic()
 
     def all(self, shards: list[Path]) -> int:
         """Score what is missing, shard by shard; returns how many samples were scored."""
-        self._wanted_count = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
+        self._selected_count = sum(self.selection.keep(self._keys(shard), self.right).height for shard in shards)
         for shard in shards:
             self._score(shard)
         return self.new
@@ -116,9 +116,9 @@ class RunScorer:
         without_positions = self._without_positions(keys, chosen, scored, with_positions)
         missing = pl.concat([unscored, without_positions]).unique()
         # Samples outside the selection whose positions were lost are scored again, only for their positions.
-        beyond = missing.join(chosen, on=KEY, how="anti").height
-        self._wanted_count += beyond
-        self._stored += chosen.height + beyond - missing.height
+        unselected_count = missing.join(chosen, on=KEY, how="anti").height
+        self._selected_count += unselected_count
+        self._stored_count += chosen.height + unselected_count - missing.height
         if not missing.height:
             return
         scores = [stored] if stored is not None else []
@@ -179,10 +179,10 @@ class RunScorer:
     def _report(self, samples: int) -> None:
         """Progress with the time left, from the rate of this call: stored scores cost nothing."""
         self.new += samples
-        left = self._wanted_count - self._stored - self.new
+        left = self._selected_count - self._stored_count - self.new
         seconds = (time.monotonic() - self._started) * left / self.new
         self.progress(
-            f"{self.folder.name}: {self._stored + self.new:,} of {self._wanted_count:,} samples scored, "
+            f"{self.folder.name}: {self._stored_count + self.new:,} of {self._selected_count:,} samples scored, "
             f"about {duration(seconds)} left"
         )
 
@@ -225,12 +225,12 @@ def _positions(rows: pl.DataFrame, read: "list[tuple[str, Trace, TextScore]]") -
 def _slices(shard: Path) -> Iterator[tuple[int, int]]:
     """Slices (start, size) of a shard that fit into memory as texts and as tokens."""
     text_sizes = pl.scan_parquet(shard).select(pl.col("text").str.len_bytes().fill_null(0)).collect().to_series()
-    start = size = held = 0
+    start = size = batch_bytes = 0
     for text_bytes in text_sizes:
-        if size and (size == SAMPLES_AT_A_TIME or held + text_bytes > BYTES_AT_A_TIME):
+        if size and (size == SAMPLES_AT_A_TIME or batch_bytes + text_bytes > BYTES_AT_A_TIME):
             yield start, size
-            start, size, held = start + size, 0, 0
-        size, held = size + 1, held + text_bytes
+            start, size, batch_bytes = start + size, 0, 0
+        size, batch_bytes = size + 1, batch_bytes + text_bytes
     if size:
         yield start, size
 
@@ -283,19 +283,19 @@ def samples_with_positions(positions: pl.DataFrame, keys: pl.DataFrame, scored: 
     None where some of those have no score: a kill came between the two files, so positions have to be computed again.
     """
     count = positions.filter(pl.col("kind") == SAMPLES).group_by("problem").agg(count=pl.col("tokens").sum())
-    first = _ranked(keys).join(count, on="problem").filter(pl.col("rank") <= pl.col("count")).select(*KEY)
-    complete = first.height == count["count"].sum() and first.join(scored, on=KEY, how="anti").is_empty()
-    return first if complete else None
+    first = _with_ranks(keys).join(count, on="problem").filter(pl.col("rank") <= pl.col("count")).select(*KEY)
+    is_complete = first.height == count["count"].sum() and first.join(scored, on=KEY, how="anti").is_empty()
+    return first if is_complete else None
 
 
 def are_first_samples(scored: pl.DataFrame, keys: pl.DataFrame) -> bool:
     """Whether samples are the first ones of their problems, by index, among all keys."""
     count = scored.group_by("problem").agg(count=pl.len())
-    last = _ranked(keys).join(scored, on=KEY, how="semi").group_by("problem").agg(last=pl.col("rank").max())
+    last = _with_ranks(keys).join(scored, on=KEY, how="semi").group_by("problem").agg(last=pl.col("rank").max())
     return bool(count.join(last, on="problem").select((pl.col("count") == pl.col("last")).all()).item())
 
 
-def _ranked(keys: pl.DataFrame) -> pl.DataFrame:
+def _with_ranks(keys: pl.DataFrame) -> pl.DataFrame:
     return keys.select(*KEY, rank=pl.col("index").rank("ordinal").over("problem").cast(pl.UInt64))
 
 

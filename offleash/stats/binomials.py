@@ -109,15 +109,17 @@ def hypergeometric_at_least(hits: ArrayLike, drawn: ArrayLike, correct: ArrayLik
     start, kind = np.where(above, x, k - x + 1), np.where(above, c, n - c)
     term = np.exp(log_hypergeometric(start, n, kind, k))
     tail = term.copy().reshape(-1)
-    active = np.flatnonzero(term)
-    j, term, kind, k_, n_ = (value.reshape(-1)[active] for value in (start, term, kind, k, n))
-    while active.size:
+    nonzero_terms = np.flatnonzero(term)
+    j, term, kind, k_, n_ = (value.reshape(-1)[nonzero_terms] for value in (start, term, kind, k, n))
+    while nonzero_terms.size:
         term = term * ((kind - j) * (k_ - j) / ((j + 1) * (n_ - kind - k_ + j + 1.0)))
-        tail[active] += term
+        tail[nonzero_terms] += term
         j = j + 1
-        unfinished = term > NEGLIGIBLE * tail[active]
+        unfinished = term > NEGLIGIBLE * tail[nonzero_terms]
         if not unfinished.all():
-            active, j, term, kind, k_, n_ = (value[unfinished] for value in (active, j, term, kind, k_, n_))
+            nonzero_terms, j, term, kind, k_, n_ = (
+                value[unfinished] for value in (nonzero_terms, j, term, kind, k_, n_)
+            )
     chance = tail.reshape(x.shape)
     return np.where(above, np.minimum(chance, 1.0), np.maximum(1.0 - chance, 0.0))
 
@@ -273,12 +275,12 @@ def _integers(*values: ArrayLike) -> tuple[Integer, ...]:
 def _log_factorials(terms: list[tuple[Integer, int]]) -> Float:
     """Sum of sign * log(value!) over the terms, in integers until the end."""
     largest = max((int(value.max(initial=0)) for value, _ in terms), default=0)
-    coarse, fine = _table(_size(largest))
+    coarse_table, fine_table = _table(_size(largest))
     shape = terms[0][0].shape
     sum_coarse, sum_fine = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for value, sign in terms:
-        sum_coarse += sign * coarse[value]
-        sum_fine += sign * fine[value]
+        sum_coarse += sign * coarse_table[value]
+        sum_fine += sign * fine_table[value]
     return np.ldexp(sum_coarse.astype(np.float64), -_COARSE) + np.ldexp(sum_fine.astype(np.float64), -_FINE)
 
 
@@ -294,6 +296,6 @@ def _size(largest: int) -> int:
 @lru_cache(maxsize=4)
 def _table(size: int) -> tuple[Integer, Integer]:
     logs = np.log(np.maximum(np.arange(size + 1, dtype=np.float64), 1.0))
-    coarse = np.rint(np.ldexp(logs, _COARSE))
-    fine = np.rint(np.ldexp(logs - np.ldexp(coarse, -_COARSE), _FINE))
-    return np.cumsum(coarse.astype(np.int64)), np.cumsum(fine.astype(np.int64))
+    coarse_part = np.rint(np.ldexp(logs, _COARSE))
+    fine_part = np.rint(np.ldexp(logs - np.ldexp(coarse_part, -_COARSE), _FINE))
+    return np.cumsum(coarse_part.astype(np.int64)), np.cumsum(fine_part.astype(np.int64))

@@ -109,11 +109,11 @@ def _weight_blocks(problems: int, pooled: bytes, replicates: int, seed: int) -> 
     member_PS[np.arange(problems), pooled_P] = 1.0
     size_S = member_PS.sum(axis=0)
     shape_P = np.maximum(1 - 2 / size_S, MIN_SHAPE)[pooled_P]
-    large = size_S.min(initial=_LARGE_STRATUM) >= _LARGE_STRATUM
+    all_large = size_S.min(initial=_LARGE_STRATUM) >= _LARGE_STRATUM
     block = max(1, _BLOCK_BYTES // (8 * max(problems, 1)))
     for start in range(0, replicates, block):
         shape = (min(start + block, replicates) - start, problems)
-        weight_BP = rng.standard_exponential(shape) if large else rng.standard_gamma(shape_P, shape)
+        weight_BP = rng.standard_exponential(shape) if all_large else rng.standard_gamma(shape_P, shape)
         scale_BS = size_S / np.maximum(weight_BP @ member_PS, 1e-300)
         weight_BP *= scale_BS if strata == 1 else scale_BS[:, pooled_P]
         yield weight_BP

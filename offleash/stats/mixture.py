@@ -201,12 +201,13 @@ def functional_range(
     """
     value = np.atleast_2d(np.asarray(value_KJ, dtype=np.float64))
     low, high = (
-        np.array([_extreme(likelihood, best, sign * row_J, drop) for row_J in value]) * sign for sign in (-1.0, 1.0)
+        np.array([_extreme_value(likelihood, best, sign * row_J, drop) for row_J in value]) * sign
+        for sign in (-1.0, 1.0)
     )
     return np.asarray(low), np.asarray(high)
 
 
-def _extreme(likelihood: RateLikelihood, best: Mixture, value_J: Floats, drop: float) -> float:
+def _extreme_value(likelihood: RateLikelihood, best: Mixture, value_J: Floats, drop: float) -> float:
     """The largest mean of one function: a path of barrier problems whose optima approach it from inside."""
     span, size = float(np.ptp(value_J)), value_J.size
     if span == 0:

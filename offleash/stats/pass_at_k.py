@@ -403,7 +403,7 @@ def _majority_of_problem(
         vote_counts = _vote_counts(ballot, k)
         if vote_counts.effort <= effort:
             return _exact_majority(ballot, k, vote_counts), 0.0
-    return _simulated(ballot, k, draws, np.random.default_rng(seed))
+    return _simulated_majority(ballot, k, draws, np.random.default_rng(seed))
 
 
 class _VoteCounts(NamedTuple):
@@ -461,7 +461,7 @@ def _credit(ballot: _Ballot, below_UF: Complex, tie_UF: Complex, ineligible_F: C
     return credit
 
 
-def _simulated(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
+def _simulated_majority(ballot: _Ballot, k: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
     # descending counts: the sampler stops once the k samples are handed out; of equal ones, correct answers first
     answers_V = np.stack([ballot.wrong_U, ballot.right_U], axis=1).ravel()[::-1]
     count_A = np.repeat(np.repeat(ballot.count_U, 2)[::-1], answers_V)

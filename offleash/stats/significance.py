@@ -333,14 +333,14 @@ def _bound_by_count(drawn_P2: Integer, correct_P2: Integer, alpha: float) -> int
     lost = np.flatnonzero((correct_P2[:, BEFORE] >= 1) & (correct_P2[:, AFTER] == 0))
     lost = lost[np.argsort(chance_P[lost], kind="stable")]
 
-    def explained(dropped: int) -> bool:
-        remaining_P = np.delete(chance_P, lost[:dropped])
-        return upper_tail(remaining_P, len(lost) - dropped)[0] > alpha * TIE_FACTOR
+    def explains_loss(dropped_count: int) -> bool:
+        remaining_P = np.delete(chance_P, lost[:dropped_count])
+        return upper_tail(remaining_P, len(lost) - dropped_count)[0] > alpha * TIE_FACTOR
 
     low, high = 0, len(lost)  # the tail grows with every problem dropped, so the least m is found by halving
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if explained(middle) else (middle + 1, high)
+        low, high = (low, middle) if explains_loss(middle) else (middle + 1, high)
     return low
 
 

@@ -288,8 +288,8 @@ class Cells:
         replicate_4BK = (P_BK, E_BK, S_BK, np.broadcast_to(determined_BK, P_BK.shape))  # views: nothing is copied
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
         estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
-        complete, extra_B4 = self.problem_sets_complete, pseudo_weights(4, problems, replicates, seed, stream=1)
-        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, complete, self.redraw_3K, extra_B4)
+        are_complete, extra_B4 = self.problem_sets_complete, pseudo_weights(4, problems, replicates, seed, stream=1)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, are_complete, self.redraw_3K, extra_B4)
 
 
 @dataclass(frozen=True)

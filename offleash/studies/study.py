@@ -69,9 +69,11 @@ class StudyRequest:
 
     def cost(self) -> Cost:
         k = DrawRequest("", budget(self.k, self.problems), self.until, self.seed).k
-        least = min(self.until or k, k)
+        min_samples = min(self.until or k, k)
         N = self.problems.height
-        return Cost(N, k, self.until, len(self.models) * N * least, len(self.models) * N * k, self.decoding.max_tokens)
+        return Cost(
+            N, k, self.until, len(self.models) * N * min_samples, len(self.models) * N * k, self.decoding.max_tokens
+        )
 
     def seeds(self) -> tuple[int, ...]:
         """Seeds of the draws: equal, since samples hash the model too; different for two draws of one model."""

@@ -109,13 +109,13 @@ def read_study_file(path: Path, declared: Declaration) -> StudyFile:
 def study_file_of(document: Mapping[object, object], declared: Declaration) -> StudyFile:
     """The study that a document describes."""
     options = _options_by_key(declared)
-    checked: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in document.items():
         if key in SECTIONS:
             continue
         if not isinstance(key, str) or key not in options:
             raise unknown("key of a study file", str(key), [*SECTIONS, *options])
-        checked[options[key].keyword] = _checked(key, options[key], value)
+        values[options[key].keyword] = _checked(key, options[key], value)
     decodings = [_decoding(entry, options) for entry in _entries(document.get("decodings", {}))]
     benchmarks = [
         {"name": entry} if isinstance(entry, str) else entry for entry in _entries(document.get("benchmarks"))
@@ -123,7 +123,7 @@ def study_file_of(document: Mapping[object, object], declared: Declaration) -> S
     sections = {"models": document.get("models"), "benchmarks": benchmarks, "decodings": decodings}
     known = {name: value for name, value in sections.items() if name == "decodings" or name in document}
     try:
-        study = STUDY_FILE.validate_python({**known, "budgets": document.get("budgets"), "options": checked})
+        study = STUDY_FILE.validate_python({**known, "budgets": document.get("budgets"), "options": values})
     except ValidationError as error:
         raise _validation_error(error.errors()) from None
     names = [entry.name for entry in study.benchmarks]
@@ -163,17 +163,17 @@ def _decoding(entry: object, options: Mapping[str, Option]) -> dict[str, object]
 
 def _validation_error(errors: Sequence[ErrorDetails]) -> OffleashError:
     """pydantic's errors in our form: a misspelt key first, because it explains a missing one."""
-    misspelt = ("unexpected_keyword_argument", "invalid_key")
-    error = min(errors, key=lambda error: error["type"] not in misspelt)
+    unknown_key_errors = ("unexpected_keyword_argument", "invalid_key")
+    error = min(errors, key=lambda error: error["type"] not in unknown_key_errors)
     place = [str(part) for part in error["loc"] if isinstance(part, str)]
     *sections, key = place or ["models"]
-    if error["type"] in misspelt:
+    if error["type"] in unknown_key_errors:
         keys = ("base", "rl") if sections[:1] == ["models"] else ("name", "size", "problem_seed", "from")
         return unknown(f"key of {'.'.join(sections)}", key, keys)
     if error["type"] in ("missing", "missing_argument"):
-        under = f" under {'.'.join(sections)}" if sections else ""
+        location_text = f" under {'.'.join(sections)}" if sections else ""
         return OffleashError(
-            f"The study has no {key}{under}. Add a line, for example `{key}: {EXAMPLES.get(key, '')}`."
+            f"The study has no {key}{location_text}. Add a line, for example `{key}: {EXAMPLES.get(key, '')}`."
         )
     name = next((".".join(place[:end]) for end in (2, 1) if ".".join(place[:end]) in EXPECTED), place[0])
     value = "nothing" if error["input"] is None else repr(error["input"])[:80]

@@ -69,8 +69,8 @@ def save(
             f"The checkpoint {target} could not be written ({_first_line(error)}); earlier ones are intact. "
             "Free some disk space, then run again to resume from the last one."
         ) from None
-    older = [checkpoint for checkpoint in _complete_checkpoints(checkpoints) if checkpoint.step < step]
-    surplus = [] if keep is None else older[: max(0, len(older) - max(keep, 1) + 1)]
+    older_checkpoints = [checkpoint for checkpoint in _complete_checkpoints(checkpoints) if checkpoint.step < step]
+    surplus = [] if keep is None else older_checkpoints[: max(0, len(older_checkpoints) - max(keep, 1) + 1)]
     for checkpoint in surplus:
         if checkpoint.step not in keep_steps:
             _discard(checkpoint.folder)
@@ -123,7 +123,7 @@ def _write(
     decoding.save_pretrained(temporary)
     torch.save(dict(state), temporary / STATE)
     try:
-        _read(temporary / STATE, mapped=True)
+        _read(temporary / STATE, use_mmap=True)
     except UnpicklingError as error:
         raise TypeError(
             "A training state may hold only numbers, text, tensors, and lists and dicts of them."
@@ -133,11 +133,11 @@ def _write(
     _sync(temporary)
 
 
-def _read(file: Path, mapped: bool = False) -> object:
-    """The state in a file; `mapped` leaves its tensors on the disk."""
+def _read(file: Path, use_mmap: bool = False) -> object:
+    """The state in a file; `use_mmap` leaves its tensors on the disk."""
     import torch
 
-    state: object = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
+    state: object = torch.load(file, map_location="cpu", weights_only=True, mmap=use_mmap)
     return state
 
 

@@ -94,10 +94,10 @@ def metrics_of(comparison: Comparison, k: int) -> dict[str, float]:
         values |= {f"support/{name.lower()}_low": interval.low, f"support/{name.lower()}_high": interval.high}
     after = comparison.curves["after"]
     for wanted in sorted({1, k}):
-        at = int(np.flatnonzero(after.k_K == wanted)[0])
+        k_index = int(np.flatnonzero(after.k_K == wanted)[0])
         name = f"probe/pass@{wanted}"
-        values |= {name: float(after.value_K[at]), f"{name}_low": float(after.low_K[at])}
-        values |= {f"{name}_high": float(after.high_K[at])}
+        values |= {name: float(after.value_K[k_index]), f"{name}_low": float(after.low_K[k_index])}
+        values |= {f"{name}_high": float(after.high_K[k_index])}
     if comparison.answers is not None:
         counts = [(run.count_A[run.answer_A >= 0], run.problem_A[run.answer_A >= 0]) for run in comparison.answers]
         whole = means(entropy_at_equal_n(counts, len(tally))[0], np.full(len(tally), ""))

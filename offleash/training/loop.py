@@ -94,7 +94,7 @@ def _gc_frozen() -> Iterator[None]:
 def _update_policy(trainer: Trainer, rollouts: StepRollouts, step: int) -> UpdateStats:
     """One policy-gradient update on the groups of a step."""
     recipe = trainer.recipe
-    trainer.set_rate(step)
+    trainer.set_learning_rate(step)
     if not rollouts.groups:
         return UpdateStats(0.0, 0.0)
     batch = batch_of(rollouts.groups, trainer.method, batch_seed(recipe.seed, step))

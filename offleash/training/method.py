@@ -208,11 +208,11 @@ class TokenBatch:
 
     def parts(self, tokens: int) -> Iterator[Ints]:
         """Consecutive samples in parts of at most `tokens` tokens, prompts included."""
-        size_N = self.length_N + np.array([len(self.prompts[index]) for index in self.prompt_N], np.int64)
+        total_length_N = self.length_N + np.array([len(self.prompts[index]) for index in self.prompt_N], np.int64)
         start, part_tokens = 0, 0
-        for index, size in enumerate(size_N.tolist()):
+        for index, size in enumerate(total_length_N.tolist()):
             if index > start and part_tokens + size > tokens:
                 yield np.arange(start, index)
                 start, part_tokens = index, 0
             part_tokens += size
-        yield np.arange(start, len(size_N))
+        yield np.arange(start, len(total_length_N))

@@ -136,7 +136,7 @@ class Policy:
         self.loaded.model.set_attn_implementation(self.plain)
         if self.trees is None:
             self.trees = trees_agree(self.loaded.model, rows.part(np.arange(min(CHECKED_SAMPLES, len(rows.length_N)))))
-        return (by_trees if self.trees else by_rows)(self.loaded.model, rows, temperature)
+        return (logprobs_by_trees if self.trees else logprobs_by_rows)(self.loaded.model, rows, temperature)
 
 
 def policy_model(name: str) -> Model:
@@ -176,7 +176,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
     tokens: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
     round_trips = decode(tokenizer, tokens)
     for text, read, round_trip in zip(texts, tokens, round_trips, strict=True):
-        if tokenizer.unk_token_id in read or not _same(text, round_trip):
+        if tokenizer.unk_token_id in read or not _same_text(text, round_trip):
             name = policy.loaded.model.config.name_or_path
             raise OffleashError(
                 f"The tokenizer of {name or 'the model'} does not round-trip: {text[:60]!r} is decoded as "
@@ -185,7 +185,7 @@ def check_round_trip(policy: Policy, texts: Sequence[str]) -> None:
             )
 
 
-def _same(text: str, round_trip: str) -> bool:
+def _same_text(text: str, round_trip: str) -> bool:
     """Whether all characters and all gaps between words are preserved; additional gaps do no harm."""
     words, others = text.split(), round_trip.split()
     word_ends, other_word_ends = (set(accumulate(map(len, pieces))) for pieces in (words, others))
@@ -260,9 +260,9 @@ def _paths(rows: TokenBatch, parent_NT: Ints, length_B: Ints, first_B: Ints) -> 
     T, longest = path_ST.shape[1], int(length_B.max())
     node_SL = np.repeat(path_ST[:, -1:], longest + T - 1, 1)
     for length in np.unique(length_B):  # a prompt's last node is the first of the way
-        mine = np.flatnonzero(length_B[prompt_S] == length)
-        node_SL[mine, : length - 1] = first_B[prompt_S[mine], None] + np.arange(length - 1)
-        node_SL[mine, length - 1 : length - 1 + T] = path_ST[mine]
+        rows_S = np.flatnonzero(length_B[prompt_S] == length)
+        node_SL[rows_S, : length - 1] = first_B[prompt_S[rows_S], None] + np.arange(length - 1)
+        node_SL[rows_S, length - 1 : length - 1 + T] = path_ST[rows_S]
     return node_SL
 
 
@@ -304,8 +304,8 @@ def attention(
             "attention with sliding windows, soft caps, sinks or biases is not supported here"
         )  # the model is then read by plain rows
     query_rows, key_rows, value_rows = (_gather_rows(states, layout) for states in (query, key, value))
-    out = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
-    flat = out.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
+    attended = _causal(query_rows, key_rows, value_rows, scale if isinstance(scale, float) else query.shape[-1] ** -0.5)
+    flat = attended.transpose(1, 2).reshape(layout.node_SL.numel(), query.shape[1], -1)
     return flat.index_select(0, layout.index_M)[None], None
 
 
@@ -338,7 +338,7 @@ def _gather_rows(nodes: Tensor, layout: Layout) -> Tensor:
 TREE_TOLERANCE = 1e-3  # nats by which log-probabilities by trees may differ from those by plain rows
 
 
-def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
+def logprobs_by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
     """Log-probabilities (N, T) of the tokens at a temperature, each distinct prefix computed once."""
     trees, device = trees_of(rows), next(model.parameters()).device
     original_attention = model.config._attn_implementation
@@ -358,14 +358,14 @@ def by_trees(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> 
     return logprob_MV[parent, token]
 
 
-def by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
+def logprobs_by_rows(model: "PreTrainedModel", rows: TokenBatch, temperature: float) -> Tensor:
     """The same with one padded row per sample, for models with their own attention."""
     device = next(model.parameters()).device
     prompt_length = np.array([len(prompt) for prompt in rows.prompts])[rows.prompt_N]
     longest = int((prompt_length + rows.length_N).max())
     input_NL = np.zeros((len(rows.prompt_N), longest), np.int64)
-    for row, (which, length) in enumerate(zip(rows.prompt_N, rows.length_N, strict=True)):
-        sequence = [*rows.prompts[which], *rows.token_NT[row, :length].tolist()]
+    for row, (prompt_index, length) in enumerate(zip(rows.prompt_N, rows.length_N, strict=True)):
+        sequence = [*rows.prompts[prompt_index], *rows.token_NT[row, :length].tolist()]
         input_NL[row, : len(sequence)] = sequence
     mask_NL = np.arange(longest) < (prompt_length + rows.length_N)[:, None]
     logits = model(
@@ -384,8 +384,8 @@ def trees_agree(model: "PreTrainedModel", rows: TokenBatch) -> bool:
     """Whether trees and plain rows agree for a model: one with its own attention may not."""
     with torch.no_grad():
         try:
-            difference = by_trees(model, rows, 1.0) - by_rows(model, rows, 1.0)
+            difference = logprobs_by_trees(model, rows, 1.0) - logprobs_by_rows(model, rows, 1.0)
         except (ValueError, RuntimeError, TypeError):  # the model does not support our attention function
             return False
-    real = torch.from_numpy(rows.token_mask_NT).to(difference.device)
-    return bool(difference[real].abs().max() <= TREE_TOLERANCE)
+    token_mask = torch.from_numpy(rows.token_mask_NT).to(difference.device)
+    return bool(difference[token_mask].abs().max() <= TREE_TOLERANCE)

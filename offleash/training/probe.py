@@ -89,15 +89,15 @@ def read_probe(given: object, chat: bool, needs_gold: bool, columns: Mapping[str
         prompts = [[{"role": "user", "content": text}] if chat else text for text in texts]
         golds = [dict.fromkeys(("answer", "solution", "ground_truth", "gold"), gold) for gold in given["gold"]]
         rows = [{**row, **gold} for row, gold in zip(given.iter_rows(named=True), golds, strict=True)]
-        return _checked(given, prompts, rows)
+        return _checked_probe(given, prompts, rows)
     if not isinstance(given, Iterable):
         raise OffleashError(f"probe= must be problems or a dataset; found a {type(given).__name__}.")
     rows = [dict(row) for row in given]
     if not rows or any("prompt" not in row for row in rows):
         shown = ", ".join(rows[0]) if rows else "no rows"
-        raise OffleashError(f"A probe set needs a column 'prompt', as the trainer's dataset has; found {shown}.")
+        raise OffleashError(f"A probe set needs a column 'prompt', like the trainer's dataset; found {shown}.")
     problems = [_problem(row, number, needs_gold, columns or {}) for number, row in enumerate(rows)]
-    return _checked(table(problems), [row["prompt"] for row in rows], rows)
+    return _checked_probe(table(problems), [row["prompt"] for row in rows], rows)
 
 
 def _problem(row: Mapping[str, object], number: int, needs_gold: bool, columns: Mapping[str, str]) -> Problem:
@@ -129,7 +129,7 @@ def _is_json(value: object) -> bool:
     return True
 
 
-def _checked(problems: pl.DataFrame, prompts: Sequence[object], rows: Sequence[Mapping[str, object]]) -> Probe:
+def _checked_probe(problems: pl.DataFrame, prompts: Sequence[object], rows: Sequence[Mapping[str, object]]) -> Probe:
     if problems["problem"].n_unique() < problems.height:
         raise OffleashError(f"The probe set has {problems.height} rows, and some share an id. Give each its own.")
     if not problems.height:

@@ -30,10 +30,10 @@ from offleash.errors import OffleashError, unknown
 from offleash.files.yaml_text import parse_yaml
 from offleash.training.methods.registry import method, method_function
 
-# Types of values. Each says in words what it takes: `expecting` puts them in place of pydantic's message.
+# Types of values. Each says in words what it takes: `expected_as` puts them in place of pydantic's message.
 
 
-def expecting(words: str) -> WrapValidator:
+def expected_as(words: str) -> WrapValidator:
     """Replace pydantic's message about a value by what is wanted: "a number above 0"."""
 
     def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -53,14 +53,14 @@ def number_from_yaml(value: object) -> object:
 
 
 YAML_NUMBER = BeforeValidator(number_from_yaml)
-Text = Annotated[str, Field(pattern=r"\S"), expecting("text")]
-Switch = Annotated[bool, Field(strict=True), expecting("true or false")]
-Count = Annotated[int, Field(ge=1), YAML_NUMBER, expecting("a whole number, 1 or more")]
-GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expecting("a whole number, 2 or more")]
-CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expecting("a whole number, 0 or more")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number above 0")]
-Number = Annotated[float, Field(allow_inf_nan=False), YAML_NUMBER, expecting("a number")]
-PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expecting("a number, 0 or more")]
+Text = Annotated[str, Field(pattern=r"\S"), expected_as("text")]
+Switch = Annotated[bool, Field(strict=True), expected_as("true or false")]
+Count = Annotated[int, Field(ge=1), YAML_NUMBER, expected_as("a whole number, 1 or more")]
+GroupSize = Annotated[int, Field(ge=2), YAML_NUMBER, expected_as("a whole number, 2 or more")]
+CountOrZero = Annotated[int, Field(ge=0), YAML_NUMBER, expected_as("a whole number, 0 or more")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), YAML_NUMBER, expected_as("a number above 0")]
+Number = Annotated[float, Field(allow_inf_nan=False), YAML_NUMBER, expected_as("a number")]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False), YAML_NUMBER, expected_as("a number, 0 or more")]
 Option = float | int | bool
 
 
@@ -73,7 +73,7 @@ def kept_checkpoints(value: object) -> object:
     raise ValueError("not a rule for checkpoints")
 
 
-Keep = Annotated[str | list[int], BeforeValidator(kept_checkpoints), expecting("all, last N, or a list of steps")]
+Keep = Annotated[str | list[int], BeforeValidator(kept_checkpoints), expected_as("all, last N, or a list of steps")]
 
 # A section whose lines are all commented out is None in YAML: all its defaults hold.
 SECTION = BeforeValidator(lambda value: {} if value is None else value)
@@ -198,10 +198,10 @@ def recipe_of(document: Mapping[str, object]) -> Recipe:
         recipe = RECIPE.validate_python({**document, "method": name, "options": options})
     except ValidationError as error:
         raise _validation_error(error.errors()) from None
-    beyond_end = [step for step in recipe.keep_steps if step > recipe.steps]
-    if beyond_end:
+    late_steps = [step for step in recipe.keep_steps if step > recipe.steps]
+    if late_steps:
         raise OffleashError(
-            f"keep lists step {beyond_end[0]}, but training has only {recipe.steps} steps. Raise steps, or remove it."
+            f"keep lists step {late_steps[0]}, but training has only {recipe.steps} steps. Raise steps, or remove it."
         )
     return recipe
 
@@ -237,7 +237,7 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 
 def recipe_differences(stored: Recipe, requested: Recipe) -> list[SettingDifference]:
     """Differences that prevent a resume, by dotted name; steps, checkpoints and validation may change."""
-    differing = differences(_flat(stored), _flat(requested))
+    differing = differences(_flat_values(stored), _flat_values(requested))
     if any(difference.name == "method" for difference in differing):
         # another method has other options: listing them would not help
         differing = [difference for difference in differing if not difference.name.startswith("method.")]
@@ -269,7 +269,7 @@ def _all_options(recipe: Recipe) -> dict[str, Option]:
     return {**defaults, **recipe.options}
 
 
-def _flat(recipe: Recipe) -> dict[str, object]:
+def _flat_values(recipe: Recipe) -> dict[str, object]:
     """What must agree on resume, by dotted name; an explicit default is no difference."""
     flat: dict[str, object] = {}
     for name, value in document(recipe).items():
@@ -305,8 +305,8 @@ def _validation_error(errors: Sequence[ErrorDetails]) -> OffleashError:
     expected = f"a section with {', '.join(keys)}" if error["type"] == "dataclass_type" else error["msg"]
     value = "nothing" if error["input"] is None else repr(error["input"])
     value = value if len(value) <= 200 else f"{value[:200]}..."
-    needs_quotes = expected == "text" and isinstance(error["input"], int | float)
-    quotes = " Put it in quotes if it is meant as text." if needs_quotes else ""
+    is_unquoted_text = expected == "text" and isinstance(error["input"], int | float)
+    quotes = " Put it in quotes if it is meant as text." if is_unquoted_text else ""
     return OffleashError(f"{name} must be {expected}; found {value}.{quotes}")
 
 
@@ -315,9 +315,9 @@ def _unknown_key(section: str, key: str) -> OffleashError:
     names = _names(Recipe)
     name = f"{section}.{key}" if section else key
     values = [known for known in names if not any(other.startswith(f"{known}.") for other in names)]
-    in_sections = [known for known in values if known.endswith(f".{key}")]
-    if len(in_sections) == 1:  # the right word in the wrong section
-        return OffleashError(f"There is no recipe key {name!r}. Did you mean {in_sections[0]!r}?")
+    matching_keys = [known for known in values if known.endswith(f".{key}")]
+    if len(matching_keys) == 1:  # the right word in the wrong section
+        return OffleashError(f"There is no recipe key {name!r}. Did you mean {matching_keys[0]!r}?")
     return unknown("recipe key", name, [known for known in names if known.rpartition(".")[0] == section])
 
 
@@ -353,9 +353,9 @@ def set_by_name(document: Mapping[str, object], overrides: Sequence[str]) -> dic
 
 def _split(override: str) -> tuple[list[str], object]:
     """The parts of the name and the value of `optimizer.rate=1e-4`."""
-    name, equals, text = override.partition("=")
+    name, equals_sign, text = override.partition("=")
     parts = [part.strip() for part in name.split(".")]
-    if not equals or not all(parts):
+    if not equals_sign or not all(parts):
         raise OffleashError(f"{override!r} is not NAME=VALUE. Write, for example, optimizer.rate=1e-4.")
     return parts, parse_yaml(text, f"The value of {override!r}")
 

@@ -141,7 +141,7 @@ class _JudgeThread:
     def __init__(self, options: VerifyOptions) -> None:
         self.pid = os.getpid()
         self.requests: SimpleQueue[_Request] = SimpleQueue()
-        self._reported: set[bytes] = set()  # problems whose failures were logged
+        self._reported_problems: set[bytes] = set()  # problems whose failures were logged
         # a daemon, so that a trainer can end; its workers end with the process
         threading.Thread(target=self._run, args=(options,), name="offleash-reward", daemon=True).start()
 
@@ -179,10 +179,10 @@ class _JudgeThread:
         judged = judge_texts(judge, pairs, texts, truncated, opened)
         samples = [JudgedSample(judgement.verdict, read.answer, judgement.reason) for read, judgement in judged]
         for (problem, _), sample in zip(pairs, samples, strict=True):
-            if sample.verdict is Verdict.FAILED and len(self._reported) < MAX_REPORTED:
-                if problem.key not in self._reported:
+            if sample.verdict is Verdict.FAILED and len(self._reported_problems) < MAX_REPORTED:
+                if problem.key not in self._reported_problems:
                     log.warning("A sample of problem %r could not be judged: %s.", problem.id, sample.reason)
-                self._reported.add(problem.key)
+                self._reported_problems.add(problem.key)
         return samples
 
 

@@ -114,8 +114,8 @@ class RolloutCollector:
     def step(self, policy: Policy, step: int) -> "StepRollouts":
         """The groups of one step. Every sample depends only on the seed, the step and its problem."""
         rollouts = StepRollouts([], Counter(), 0, 0)
-        for round_ in range(self.refill if self.schedule.mixed_only else 1):
-            for rollout in self._draw(policy, self._next(self.groups), (step, round_), rollouts):
+        for round_number in range(self.refill if self.schedule.mixed_only else 1):
+            for rollout in self._draw(policy, self._next_problems(self.groups), (step, round_number), rollouts):
                 mixed = 0 < rollout.group.reward_G.sum() < rollout.group.size
                 if self.schedule.mixed_only and not mixed:
                     rollouts.dropped += 1
@@ -125,7 +125,7 @@ class RolloutCollector:
                 break
         return rollouts
 
-    def _next(self, count: int) -> list[TrainingProblem]:
+    def _next_problems(self, count: int) -> list[TrainingProblem]:
         """The next problems: each once per pass over them, in a new order every pass."""
         chosen, P = list[TrainingProblem](), len(self.problems)
         while len(chosen) < count:
@@ -146,8 +146,8 @@ class RolloutCollector:
         rollouts.verdicts.update(judged.verdicts)
         rollouts.truncated += int(samples.truncated_N.sum())
         rollouts.examples = tuple(samples.texts[:: self.size][:3])
-        greedy = self._greedy(policy, problems)
-        reached = self._reached(problems, seeds)
+        greedy = self._greedy_rewards(policy, problems)
+        reached = self._base_reaches(problems, seeds)
         for index, problem in enumerate(problems):
             rollout = _group_of(
                 problem, samples, judged, slice(index * self.size, (index + 1) * self.size), self.decoding
@@ -182,14 +182,16 @@ class RolloutCollector:
             group,
             reward_G=np.concatenate([group.reward_G, np.ones(count)]),
             length_G=np.concatenate([group.length_G, rows.length_N]),
-            logprob_GT=np.concatenate([padded(group.logprob_GT, T), padded(logprob_ET, T)]),
-            entropy_GT=np.concatenate([padded(group.entropy_GT, T), np.zeros((count, T))]),
+            logprob_GT=np.concatenate([pad_tokens(group.logprob_GT, T), pad_tokens(logprob_ET, T)]),
+            entropy_GT=np.concatenate([pad_tokens(group.entropy_GT, T), np.zeros((count, T))]),
             answer_G=(*group.answer_G, *answers),
             expert_G=np.concatenate([group.expert_G, np.ones(count, np.bool_)]),
         )
-        return TrainingGroup(problem, joined, np.concatenate([padded(rollout.token_GT, T), padded(rows.token_NT, T)]))
+        return TrainingGroup(
+            problem, joined, np.concatenate([pad_tokens(rollout.token_GT, T), pad_tokens(rows.token_NT, T)])
+        )
 
-    def _greedy(self, policy: Policy, problems: list[TrainingProblem]) -> Sequence[float]:
+    def _greedy_rewards(self, policy: Policy, problems: list[TrainingProblem]) -> Sequence[float]:
         """The reward of the greedy sample of each problem, where the method uses it (ReMax)."""
         if not self.schedule.greedy:
             return [0.0] * len(problems)
@@ -199,7 +201,7 @@ class RolloutCollector:
             [problem.name for problem in problems], samples.texts, samples.truncated_N.tolist()
         ).rewards
 
-    def _reached(self, problems: list[TrainingProblem], seeds: Sequence[int]) -> Sequence[bool]:
+    def _base_reaches(self, problems: list[TrainingProblem], seeds: Sequence[int]) -> Sequence[bool]:
         """Whether the frozen base solves each problem in `base_samples` samples, where the method uses that."""
         size = self.schedule.base_samples
         if not size or self.base is None:
@@ -258,7 +260,7 @@ def trace_rows(policy: Policy, pairs: Sequence[tuple[list[int], str]]) -> TokenB
     return TokenBatch([prompt for prompt, _ in pairs], np.arange(len(pairs)), token_NT, length_N)
 
 
-def padded(array_GT: NDArray[Scalar], T: int) -> NDArray[Scalar]:
+def pad_tokens(array_GT: NDArray[Scalar], T: int) -> NDArray[Scalar]:
     """The array padded with zeros to T tokens."""
     missing = T - array_GT.shape[1]
     return np.pad(array_GT, ((0, 0), (0, missing))) if missing else array_GT

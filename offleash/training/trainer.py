@@ -76,7 +76,7 @@ class Trainer:
     # problems that no sample solved since the last supervised step, and that have traces
     failed: dict[str, TrainingProblem] = field(default_factory=dict)
 
-    def set_rate(self, step: int) -> None:
+    def set_learning_rate(self, step: int) -> None:
         """Set the learning rate of a step: linear warm-up, then constant."""
         options = self.recipe.optimizer
         share = min(1.0, (step + 1) / options.warmup) if options.warmup else 1.0

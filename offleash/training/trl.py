@@ -22,7 +22,7 @@ from offleash.training.rewards import IN_TRAINING, JudgedSample, RewardJudge, Re
 
 Rewards = list[float | None]
 # what TRL passes beside the columns of the dataset
-GIVEN = ("trainer_state", "log_extra", "log_metric", "environments")
+TRL_ARGUMENTS = ("trainer_state", "log_extra", "log_metric", "environments")
 DATA = Path("training data")  # where problems come from, for names and errors
 MAX_ROWS = 100_000  # remembered rows of the dataset
 
@@ -62,21 +62,21 @@ def reward(
     for role in columns or {}:
         if role not in PROBLEM_COLUMNS:
             raise unknown("column role", role, PROBLEM_COLUMNS)
-    made = _TrlReward(
+    trl_reward = _TrlReward(
         RewardJudge(verifier, judging, opened), dict(columns or {}), RewardValues(unread, failed), end_tokens
     )
 
     def score(prompts: Sequence[object], completions: Sequence[object], **given: object) -> Rewards:
-        problems, texts, truncated = made.samples(prompts, completions, given)
-        return made.finish(made.judge.judge(problems, texts, truncated), given)
+        problems, texts, truncated = trl_reward.samples(prompts, completions, given)
+        return trl_reward.finish(trl_reward.judge.judge(problems, texts, truncated), given)
 
     async def score_async(prompts: Sequence[object], completions: Sequence[object], **given: object) -> Rewards:
-        problems, texts, truncated = made.samples(prompts, completions, given)
-        judged = await asyncio.wrap_future(made.judge.submit(problems, texts, truncated))
-        return made.finish(judged, given)
+        problems, texts, truncated = trl_reward.samples(prompts, completions, given)
+        judged = await asyncio.wrap_future(trl_reward.judge.submit(problems, texts, truncated))
+        return trl_reward.finish(judged, given)
 
     function = score_async if asynchronous else score
-    function.__name__ = made.name  # the name under which TRL logs the reward
+    function.__name__ = trl_reward.name  # the name under which TRL logs the reward
     return function
 
 
@@ -102,7 +102,7 @@ class _TrlReward:
         truncated = [False] * len(completions)
         if self._end_tokens is not None and isinstance(ids, Sequence):
             truncated = [bool(tokens) and tokens[-1] not in self._end_tokens for tokens in ids]
-        names = [name for name in given if name not in (*GIVEN, "completion_ids", "prompt")]
+        names = [name for name in given if name not in (*TRL_ARGUMENTS, "completion_ids", "prompt")]
         data = {name: values for name in names if isinstance(values := given[name], Sequence)}
         rows = [
             {**{name: _without_nulls(values[row]) for name, values in data.items()}, "prompt": prompt_text(prompt)}
@@ -127,8 +127,8 @@ class _TrlReward:
             return problem_of(DATA, Row(DATA, number, row), number, self._roles[known], None)
         except OffleashError as error:
             if self.judge.verifier is not None and is_reference(self.judge.verifier):  # it may need no gold answer
-                further = {name: value for name, value in row.items() if name != "prompt"}
-                return Problem(f"{DATA}-{number}", str(row["prompt"]), columns=further)
+                extra_columns = {name: value for name, value in row.items() if name != "prompt"}
+                return Problem(f"{DATA}-{number}", str(row["prompt"]), columns=extra_columns)
             log.warning("Row %d of the dataset cannot be read: %s", number, error)
             return Problem(f"{DATA}-{number}", str(row["prompt"]), verifier=self.judge.verifier or "string")
 
@@ -171,5 +171,5 @@ def prompt_text(prompt: object) -> str:
     if isinstance(prompt, str):
         return prompt
     turns = prompt if isinstance(prompt, Sequence) else []
-    users = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
-    return completion_text([{**users[-1], "role": "assistant"}]) if users else ""
+    user_turns = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
+    return completion_text([{**user_turns[-1], "role": "assistant"}]) if user_turns else ""

@@ -21,7 +21,7 @@ from offleash.samplers.seeds import seed_of
 from offleash.training.method import Average, Flags, Floats, Loss, Method, Ratio, TokenBatch, TokenSelection
 from offleash.training.policy import Policy
 from offleash.training.recipe import Optimizer
-from offleash.training.rollouts import TrainingGroup, padded, trace_rows
+from offleash.training.rollouts import TrainingGroup, pad_tokens, trace_rows
 
 # The loss of a method over the tokens of samples, in torch: ratios, clips, averages, KL, tokens treated separately.
 
@@ -59,7 +59,7 @@ def policy_loss(loss: Loss, inputs: LossInputs, totals: StepTotals) -> Tensor:
     if loss.anchor:
         policy_NT = torch.where(inputs.anchored_N[:, None], torch.zeros_like(policy_NT), policy_NT)
     total_NT = policy_NT + _divergence(loss, inputs)
-    return _averaged(loss.average, total_NT, inputs.token_mask_NT, totals)
+    return _average_loss(loss.average, total_NT, inputs.token_mask_NT, totals)
 
 
 def ratios(loss: Loss, inputs: LossInputs) -> Tensor:
@@ -82,10 +82,10 @@ def select_tokens(
     if loss.chosen is TokenSelection.NONE or not token_mask_NT.any():
         return np.zeros_like(token_mask_NT)
     if loss.chosen is TokenSelection.TOP_ENTROPY:
-        return _top(entropy_NT, token_mask_NT, loss.share)
+        return _top_tokens(entropy_NT, token_mask_NT, loss.share)
     covariance_NT = covariance(logprob_NT, advantage_NT, token_mask_NT)
     if loss.chosen is TokenSelection.KL_COV:
-        return _top(covariance_NT, token_mask_NT, loss.share)
+        return _top_tokens(covariance_NT, token_mask_NT, loss.share)
     low, high = loss.band
     candidates = np.flatnonzero(token_mask_NT & (covariance_NT >= low) & (covariance_NT <= high))
     wanted = min(len(candidates), max(1, round(loss.share * token_mask_NT.sum())))
@@ -101,7 +101,7 @@ def covariance(logprob_NT: Floats, advantage_NT: Floats, token_mask_NT: Flags) -
     return product_NT
 
 
-def _top(value_NT: Floats, token_mask_NT: Flags, share: float) -> Flags:
+def _top_tokens(value_NT: Floats, token_mask_NT: Flags, share: float) -> Flags:
     """The given share of the tokens with the highest values."""
     wanted = max(1, round(share * int(token_mask_NT.sum())))
     value = np.where(token_mask_NT, value_NT, -np.inf).ravel()
@@ -148,7 +148,7 @@ def k3(new_NT: Tensor, other_NT: Tensor, token_mask_NT: Tensor) -> Tensor:
     return log_ratio_NT.exp() - log_ratio_NT - 1
 
 
-def _averaged(average: Average, total_NT: Tensor, token_mask_NT: Tensor, totals: StepTotals) -> Tensor:
+def _average_loss(average: Average, total_NT: Tensor, token_mask_NT: Tensor, totals: StepTotals) -> Tensor:
     """One number, divided by the totals of the step and not of the part: see the top of this file.
 
     TOKEN weighs every token alike (DAPO); SAMPLE every sample, so that tokens of long samples count less (GRPO);
@@ -205,16 +205,16 @@ def batch_of(groups: Sequence[TrainingGroup], method: Method, seed: int) -> Batc
     mean, std = float(reward.mean()), float(reward.std())
     groups = [replace(rollout, group=replace(rollout.group, batch_mean=mean, batch_std=std)) for rollout in groups]
     T = max(rollout.token_GT.shape[1] for rollout in groups)
-    advantage_NT = np.concatenate([padded(_advantages(method, rollout), T) for rollout in groups])
+    advantage_NT = np.concatenate([pad_tokens(_advantages(method, rollout), T) for rollout in groups])
     size = [rollout.group.size for rollout in groups]
     rows = TokenBatch(
         [rollout.problem.prompt for rollout in groups],
         np.repeat(np.arange(len(groups)), size),
-        np.concatenate([padded(rollout.token_GT, T) for rollout in groups]),
+        np.concatenate([pad_tokens(rollout.token_GT, T) for rollout in groups]),
         np.concatenate([rollout.group.length_G for rollout in groups]),
     )
-    logprob_NT = np.concatenate([padded(rollout.group.logprob_GT, T) for rollout in groups])
-    entropy_NT = np.concatenate([padded(rollout.group.entropy_GT, T) for rollout in groups])
+    logprob_NT = np.concatenate([pad_tokens(rollout.group.logprob_GT, T) for rollout in groups])
+    entropy_NT = np.concatenate([pad_tokens(rollout.group.entropy_GT, T) for rollout in groups])
     token_mask_NT, loss = rows.token_mask_NT, method.loss
     batch = Batch(
         rows,
@@ -328,8 +328,8 @@ def _batch_part(batch: Batch, samples: np.ndarray) -> Batch:
 
 def _loss_inputs(batch: Batch, new_NT: Tensor, reference_NT: Tensor | None) -> LossInputs:
     def tensor(array: np.ndarray) -> Tensor:
-        converted = torch.from_numpy(array)
-        return converted.to(new_NT.device, new_NT.dtype if converted.is_floating_point() else converted.dtype)
+        array_tensor = torch.from_numpy(array)
+        return array_tensor.to(new_NT.device, new_NT.dtype if array_tensor.is_floating_point() else array_tensor.dtype)
 
     return LossInputs(
         new_NT,
@@ -347,8 +347,8 @@ def _clipped_tokens(method: Method, inputs: LossInputs) -> int:
     """How many of the policy's own tokens have a ratio outside of the clip."""
     with torch.no_grad():
         ratio = ratios(method.loss, inputs)
-        outside_clip = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
-        return int((outside_clip & inputs.token_mask_NT & ~inputs.expert_N[:, None]).sum())
+        is_clipped = (ratio < 1 - method.loss.low) | (ratio > 1 + method.loss.high)
+        return int((is_clipped & inputs.token_mask_NT & ~inputs.expert_N[:, None]).sum())
 
 
 def batch_seed(seed: int, step_: int) -> int:

@@ -149,15 +149,15 @@ def _terms(tree: Tree, sign: int) -> list[tuple[int, str]]:
             return _terms(arguments[0], -sign)
         if operation in "+-":
             return _terms(arguments[0], sign) + _terms(arguments[1], sign if operation == "+" else -sign)
-    negative, text = _product(tree)
-    return [(-sign if negative else sign, text)]
+    is_negative, text = _product(tree)
+    return [(-sign if is_negative else sign, text)]
 
 
 def _product(tree: Tree) -> tuple[bool, str]:
     """A product: whether it is negative, and its factors above and below the line."""
     numerators: list[str] = []
     denominators: list[str] = []
-    negative = False
+    is_negative = False
     open_factors: list[tuple[Tree, list[str], list[str]]] = [(tree, numerators, denominators)]
     while open_factors:
         factor, same_side, other_side = open_factors.pop()
@@ -171,11 +171,11 @@ def _product(tree: Tree) -> tuple[bool, str]:
                 (arguments[1], same_side, other_side) if operation == "*" else (arguments[1], other_side, same_side)
             )
         elif operation == "neg" and not _is_sum(arguments[0]):
-            negative = not negative
+            is_negative = not is_negative
             open_factors.append((arguments[0], same_side, other_side))
         else:
             same_side.append(f"({canonical(factor)})")
-    return negative, "*".join(sorted(numerators)) + "".join(f"/{factor}" for factor in sorted(denominators))
+    return is_negative, "*".join(sorted(numerators)) + "".join(f"/{factor}" for factor in sorted(denominators))
 
 
 def _is_sum(tree: Tree) -> bool:

@@ -153,8 +153,10 @@ def _by_text(text: str, choices: list[str]) -> str | None:
     """The letter of the one choice whose text this is."""
     if too_long(text, choices):
         return None
-    matching = [LETTERS[i] for i, choice in enumerate(choices) if normalised_text(choice) == normalised_text(text)]
-    return matching[0] if len(matching) == 1 else None
+    matching_letters = [
+        LETTERS[i] for i, choice in enumerate(choices) if normalised_text(choice) == normalised_text(text)
+    ]
+    return matching_letters[0] if len(matching_letters) == 1 else None
 
 
 def _letters_text(letters: set[str]) -> str:

@@ -61,7 +61,7 @@ def normalised_text(text: str) -> str:
         text = unicodedata.normalize("NFKC", text)
     text = " ".join(text.casefold().split())
     for _ in range(MAX_LAYERS):
-        inner = _unwrapped(text)
+        inner = _unwrap_text(text)
         if inner == text:
             break
         text = inner
@@ -80,7 +80,7 @@ def _accepted(case: Case) -> list[str]:
     return ([case.gold] if case.gold is not None else []) + others
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_text(text: str) -> str:
     """A text without one layer of wrapping and without its final full stop; never empty."""
     if text.endswith(".") and not text.endswith("..") and len(text) > 1:
         text = text[:-1].rstrip()

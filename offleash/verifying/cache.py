@@ -74,7 +74,7 @@ class Cache:
             try:
                 self._connection = _open(self._file)
             except sqlite3.DatabaseError as error:
-                if not _malformed(error):
+                if not _is_malformed(error):
                     raise
                 self._set_aside(error)
                 self._connection = _open(self._file)
@@ -127,7 +127,7 @@ class Cache:
     def _give_up(self, error: sqlite3.Error) -> None:
         """Go on without the cache; one that turns out to be malformed only now is set aside for the next process."""
         self.close()
-        if _malformed(error):
+        if _is_malformed(error):
             with contextlib.suppress(OSError):
                 self._set_aside(error)
                 return
@@ -175,7 +175,7 @@ def _inode(file: Path) -> int | None:
         return None
 
 
-def _malformed(error: sqlite3.Error) -> bool:
+def _is_malformed(error: sqlite3.Error) -> bool:
     """Whether the file is no database or a broken one; the lower byte of SQLite's codes is the kind of error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in MALFORMED
 

@@ -125,7 +125,7 @@ def check(
     for chosen, batch in trials.items():
         progress(f"{chosen}: {len(batch):,} answers")
         with Pool(jobs or usable_cpus(), trust_code=trust_code) as pool:
-            unusable = _unusable(pool, verifier(chosen), problems[chosen])
+            unusable = _unusable_problems(pool, verifier(chosen), problems[chosen])
             tally.faults += unusable.values()
             usable_trials = [trial for trial in batch if trial.row not in unusable]
             for index, judgement in pool.judge(verifier(chosen), [trial.case for trial in usable_trials]):
@@ -239,7 +239,7 @@ def _trials(row: int, values: dict[str, object], name: str, unchecked: dict[str,
         yield _Trial(row, problem, Case(text, gold, question, details), right=False)
 
 
-def _unusable(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
+def _unusable_problems(pool: Pool, kind: Verifier, problems: list[tuple[int, ProblemCase]]) -> dict[int, Fault]:
     """Problems that their verifier cannot judge at all, by row; those without a gold answer may still be usable."""
     rows = {problem.id: row for row, problem in problems}
     # A verifier in a worker parses the gold answer, so a missing one is no fault of its own there: it was counted as

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from offleash.api.train import require_local_extra
-from offleash.cli.main import guarded
+from offleash.cli.main import run_guarded
 from offleash.cli.output import progress
 from research.blending.plan import cells
 
@@ -30,4 +30,4 @@ def main(
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(main))
+    run_guarded(lambda: typer.run(main))

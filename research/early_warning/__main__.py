@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from offleash.api.train import require_local_extra
-from offleash.cli.main import guarded
+from offleash.cli.main import run_guarded
 from offleash.cli.output import console, print_json, progress
 from research.early_warning.plan import QUICK, Plan, named_jobs, read_plan, write_plan
 
@@ -62,7 +62,7 @@ def main(
 
 def run() -> None:
     """The command, with the error messages and the handling of Ctrl-C of the verbs of offleash."""
-    guarded(lambda: typer.run(main))
+    run_guarded(lambda: typer.run(main))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import offleash as ol
 from offleash.cli.builder import command_of
 from offleash.cli.main import overview
 from offleash.cli.verbs import GROUPS, VERBS, Verb
-from offleash.comparing.align import ALLOWED
+from offleash.comparing.align import ALLOWED_DIFFERENCES
 from offleash.comparing.question import Unread
 from offleash.data.tally import Per
 from offleash.options import Data, Decoding, Flag
@@ -127,7 +127,7 @@ def test_the_choices_that_options_name_are_those_there_are() -> None:
     assert set(compared["per"].flag.choices) == words(Per) - {"target"}
     assert set(compared["unread"].flag.choices) == words(Unread)
     assert set(compared["question"].flag.choices) == words(Certified)
-    assert set(compared["allow"].flag.choices) == set(ALLOWED)
+    assert set(compared["allow"].flag.choices) == set(ALLOWED_DIFFERENCES)
     assert set(describe(ol.draw).options["decoding"].flag.choices) == set(DECODINGS)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offleash.cli.main import guarded
+from offleash.cli.main import run_guarded
 from tests.cli.command import offleash, refused
 from tests.drawing.drawn_world import RATES, drawn, problems_file, script
 from tests.drawing.test_kill import LIMITED
@@ -20,7 +20,7 @@ DEEP = '{"a": ' * 100_000 + "1" + "}" * 100_000
 
 def ended(capsys: pytest.CaptureFixture[str], command: Callable[[], object]) -> tuple[int, str]:
     with pytest.raises(SystemExit) as stop:
-        guarded(command)
+        run_guarded(command)
     assert isinstance(stop.value.code, int)
     return stop.value.code, capsys.readouterr().err
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from offleash.analyses.group_signal.plan import SIZES
+from offleash.analyses.group_signal.plan import GROUP_SIZES
 from offleash.data.run_folder import create_run
 from offleash.data.tables import as_problems
 from tests.cli.command import offleash, refused
@@ -16,7 +16,7 @@ COUNTS = "examples/counts/base.csv"
 
 def test_the_document_has_every_group_size_and_every_problem() -> None:
     document = offleash("plan", "training", COUNTS, "--group", "24", "--json").json
-    assert [size["group"] for size in document["sizes"]] == sorted({*SIZES, 24})
+    assert [size["group"] for size in document["sizes"]] == sorted({*GROUP_SIZES, 24})
     shares = [size["no_signal"] for size in document["sizes"]]
     assert shares == sorted(shares, reverse=True)  # larger groups have more signal here, where few are all right
     for size in document["sizes"]:
@@ -88,7 +88,7 @@ def test_a_run_with_solutions_says_which_are_at_risk(folder: Path) -> None:
     assert by_solution["sum", "4-2"] > 0.4  # a group often has 1+1 and wrong samples, and seldom 4-2
     assert by_solution["sum", "1+1"] < by_solution["sum", "4-2"]
     assert by_solution["rare", "x"] < 0.1  # the only solution of its problem: without it there is no signal
-    assert list(solutions["missed"]) == [str(size) for size in SIZES]
+    assert list(solutions["missed"]) == [str(size) for size in GROUP_SIZES]
     assert "Most at risk" in offleash("plan", "training", folder).out
 
 

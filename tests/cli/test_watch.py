@@ -86,7 +86,7 @@ def test_training_samples_that_an_evaluation_overwrote_are_missing(tmp_path: Pat
     assert document["counts"] == {"samples": 20, "problems": 2, "duplicates": 0, "missing": 12}
     texts = {warning["code"]: warning["text"] for warning in document["warnings"]}
     assert "12 training samples were overwritten" in texts["overwritten"]
-    assert "12 samples of evaluations are left out" in texts["evaluations"]
+    assert "12 samples from evaluations are left out" in texts["evaluations"]
 
 
 def test_a_verifier_of_ours_judges_in_place_of_the_reward(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_conditions_are_a_metric_a_sign_and_a_number(typed: str, parsed: list[st
         ("NSCR<-2", "not a number between -1 and 1"),
         ("losses>-1", "not a number at least 0"),
         ("losses>inf", "not a number at least 0"),
-        ("losses<3", "only a lower bound is known"),
+        ("losses<3", "only a lower bound is known for losses"),
     ],
 )
 def test_what_is_no_condition_is_refused_with_the_next_step(typed: str, message: str) -> None:

@@ -375,4 +375,4 @@ def test_pass_at_k_of_several_runs_has_a_curve_per_run_and_of_many_a_spread_that
         assert names[-1] == used[-1].stem
         assert len(names) == len(set(colours)) == min(len(used), 9)
         assert f"{len(names)} curves of pass@k" in drawn.alt
-        assert ("5 of the 13 runs after the first are not drawn" in drawn.caption) == (len(used) > 9)
+        assert ("5 of the 13 runs after the first are not shown" in drawn.caption) == (len(used) > 9)

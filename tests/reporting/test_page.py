@@ -90,7 +90,7 @@ def test_a_full_page_holds_lost_and_found_problems_first(one: Comparison) -> Non
     changed, others = reading_order(detail)
     assert [sorted({class_of(row) for row in rows}) for rows in (changed, others)] == [["E", "S"], ["O", "P"]]
     assert len(changed) == len(others) == 12
-    few = embed_problems(detail, SampleStore(one), most=20_000)
+    few = embed_problems(detail, SampleStore(one), max_bytes=20_000)
     held = {class_of(row) for row in few.documents}
     assert held & {"E", "S"}
     assert held & {"P", "O"}, "a fifth is kept for problems that did not change"

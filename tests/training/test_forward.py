@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from offleash.training.method import TokenBatch
-from offleash.training.policy import by_rows, by_trees, trees_agree, trees_of
+from offleash.training.policy import logprobs_by_rows, logprobs_by_trees, trees_agree, trees_of
 from tests.samplers.huggingface.tiny import END, FAMILIES, tiny_model
 
 WINDOWED = ("mistral", "gemma2", "gemma3_text")  # attention that trees do not have
@@ -71,7 +71,7 @@ def assert_near(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
 @pytest.mark.parametrize("family", TREES)
 def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
     model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.token_mask_NT)
-    expected, actual = plainly(model, ROWS, 1.3), by_trees(model, ROWS, 1.3)
+    expected, actual = plainly(model, ROWS, 1.3), logprobs_by_trees(model, ROWS, 1.3)
     torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
     assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
 
@@ -79,7 +79,7 @@ def test_trees_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt", *WINDOWED])
 def test_rows_give_the_log_probabilities_and_gradients_of_plain_passes(tmp_path: Path, family: str) -> None:
     model, real = model_of(tmp_path, family), torch.from_numpy(ROWS.token_mask_NT)
-    expected, actual = plainly(model, ROWS, 0.7), by_rows(model, ROWS, 0.7)
+    expected, actual = plainly(model, ROWS, 0.7), logprobs_by_rows(model, ROWS, 0.7)
     torch.testing.assert_close(actual[real], expected[real], rtol=1e-4, atol=1e-4)
     assert_near(gradients(model, weighted(actual, ROWS)), gradients(model, weighted(expected, ROWS)))
 
@@ -93,19 +93,21 @@ def test_where_trees_are_said_to_agree_they_do_and_windows_do_not(tmp_path: Path
     assert agree or family not in TREES
     assert not (agree and family in WINDOWED)
     if agree:
-        torch.testing.assert_close(by_trees(model, ROWS, 1.0)[real], plainly(model, ROWS, 1.0)[real], rtol=0, atol=1e-3)
+        torch.testing.assert_close(
+            logprobs_by_trees(model, ROWS, 1.0)[real], plainly(model, ROWS, 1.0)[real], rtol=0, atol=1e-3
+        )
 
 
 def test_gradients_of_parts_add_up_to_that_of_all(tmp_path: Path) -> None:
     model = model_of(tmp_path, "llama")
     weight_NT = torch.from_numpy(np.random.default_rng(3).normal(size=ROWS.token_NT.shape) * ROWS.token_mask_NT).float()
-    whole = gradients(model, (by_trees(model, ROWS, 1.0) * weight_NT).sum())
+    whole = gradients(model, (logprobs_by_trees(model, ROWS, 1.0) * weight_NT).sum())
     for tokens in (1, 15, 30, 1000):
         parts = list(ROWS.parts(tokens))
         assert np.concatenate(parts).tolist() == list(range(len(ROWS.length_N)))
         model.zero_grad()
         for samples in parts:
-            (by_trees(model, ROWS.part(samples), 1.0) * weight_NT[samples]).sum().backward()
+            (logprobs_by_trees(model, ROWS.part(samples), 1.0) * weight_NT[samples]).sum().backward()
         summed = {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
         assert_near(summed, whole)
 
@@ -131,4 +133,4 @@ def test_every_distinct_beginning_is_one_node() -> None:
 def test_one_sample_of_one_token_needs_the_prompt_alone(tmp_path: Path) -> None:
     model, rows = model_of(tmp_path, "qwen3"), rows_of([[0, 1]], [[[2]]])
     assert len(trees_of(rows).token_M) == 2
-    torch.testing.assert_close(by_trees(model, rows, 1.0), plainly(model, rows, 1.0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logprobs_by_trees(model, rows, 1.0), plainly(model, rows, 1.0), rtol=1e-5, atol=1e-5)

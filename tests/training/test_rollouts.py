@@ -11,7 +11,7 @@ import torch
 from offleash.problems.countdown import generate
 from offleash.training.method import MethodSchedule
 from offleash.training.policy import frozen_copy, open_policy
-from offleash.training.rollouts import TrainingProblem, padded, rewards_for, trace_rows
+from offleash.training.rollouts import TrainingProblem, pad_tokens, rewards_for, trace_rows
 from tests.training.classroom import BASE, Classroom
 
 
@@ -167,4 +167,4 @@ def test_traces_of_several_lengths_become_rows_with_their_ends(room: Classroom) 
 
 
 def test_an_array_is_widened_with_zeros() -> None:
-    assert padded(np.ones((2, 1)), 3).tolist() == [[1, 0, 0]] * 2
+    assert pad_tokens(np.ones((2, 1)), 3).tolist() == [[1, 0, 0]] * 2

@@ -47,7 +47,7 @@ def test_the_rate_rises_over_the_warm_up_then_stays(tmp_path: Path) -> None:
     with open_trainer(recipe, tmp_path, silent) as trainer:
         rates = []
         for step in range(6):
-            trainer.set_rate(step)
+            trainer.set_learning_rate(step)
             rates += [group["lr"] for group in trainer.optimizer.param_groups]
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
 

@@ -34,7 +34,7 @@ def test_the_example_composes_and_verls_reward_manager_judges_in_its_threads(tmp
         (1, 12, pytest.approx(1 / 3)),
         (2, 12, pytest.approx(1 / 3)),
     ]
-    assert "3 samples of evaluations are left out" in str(look["warnings"])
+    assert "3 samples from evaluations are left out" in str(look["warnings"])
     older = ol.watch(tmp_path / "older", once=True).to_dict()
     assert [(window["first"], window["samples"], window["pass@1"]) for window in older["steps"]] == [
         (7, 12, pytest.approx(1 / 3))

@@ -96,19 +96,19 @@ class Certification:
         return float(values.mean()) if len(values) else float("nan")
 
 
-def threshold(value: float | None, at: int | None) -> float:
+def threshold(value: float | None, run_k: int | None) -> float:
     """Epsilon: as given, or that of a budget, -ln(0.05)/k.
 
     That is the probability at which k samples miss a completion with chance 5%: (1 - epsilon)^k is about
     exp(-epsilon k) = 0.05. So a certificate at epsilon speaks of what k samples would reach.
     """
-    if value is not None and at is not None:
-        raise OffleashError(f"--epsilon {value:g} and --at {at} both set the threshold. Leave one out.")
+    if value is not None and run_k is not None:
+        raise OffleashError(f"--epsilon {value:g} and --at {run_k} both set the threshold. Leave one out.")
     if value is not None:
         return value
-    if at is not None and at < 4:
-        raise OffleashError(f"--at takes 4 or more samples per problem here, not {at}: epsilon would be near 1.")
-    return float(epsilon(K if at is None else at, ZETA))
+    if run_k is not None and run_k < 4:
+        raise OffleashError(f"--at takes 4 or more samples per problem here, not {run_k}: epsilon would be near 1.")
+    return float(epsilon(K if run_k is None else run_k, ZETA))
 
 
 def certify_model(
@@ -189,7 +189,7 @@ def certify(
         problems=frame.height,
         certified=certificate.table.height,
         new=certifier.new,
-        states={question: states_of(certificate.table, above, question) for question in Certified},
+        states={question: certified_states(certificate.table, above, question) for question in Certified},
         table=certificate.table,
         verifier=name,
         seconds=time.monotonic() - started,
@@ -198,19 +198,19 @@ def certify(
     )
 
 
-def states_of(table: pl.DataFrame, above: float, question: Certified) -> State:
+def certified_states(table: pl.DataFrame, above: float, question: Certified) -> State:
     """Whether each problem of a certificate is reached (IN), not reached (OUT), or UNDETERMINED.
 
     What the verifier failed on may be correct or wrong: its mass counts as unexplored, and a problem whose only
     completion above epsilon has no verdict is undetermined.
     """
-    mass, rest, top, failed, top_failed = (
+    mass, unexplored_mass, top_mass, failed, top_failed_mass = (
         table[name].to_numpy() for name in ("correct", "unexplored", "largest", "failed", "largest_failed")
     )
     # By mass: in if the correct mass found exceeds epsilon, out if even all unexplored mass could not lift it there.
-    state = certified(mass, rest + failed, top, above, question)
+    state = certified(mass, unexplored_mass + failed, top_mass, above, question)
     if question is Certified.COMPLETION:
-        state = np.where((state != IN) & (top_failed > above), UNDETERMINED, state).astype(np.int8)
+        state = np.where((state != IN) & (top_failed_mass > above), UNDETERMINED, state).astype(np.int8)
     return state
 
 
@@ -259,15 +259,15 @@ class _Certifier:
 
     def _judge(self, shard: str) -> None:
         """Judge a problem's completions that have no verdict yet, or whose verifier failed; keep the other verdicts."""
-        rows, kept = self.folder.completions(shard), self.folder.verdicts(self.name, shard)
-        if kept is not None:
+        rows, stored_verdicts = self.folder.completions(shard), self.folder.verdicts(self.name, shard)
+        if stored_verdicts is not None:
             # A verifier that crashed or ran out of time may succeed now; every other verdict is final.
-            kept = kept.filter(pl.col("verdict") != Verdict.FAILED.value)
-            if kept.height == rows.height:
+            stored_verdicts = stored_verdicts.filter(pl.col("verdict") != Verdict.FAILED.value)
+            if stored_verdicts.height == rows.height:
                 return
-            rows = rows.join(kept, on=["problem", "index"], how="anti")
+            rows = rows.join(stored_verdicts, on=["problem", "index"], how="anti")
         judged = judge_rows(self.judge, self.cases, rows, self.opened)
-        verdicts = judged if kept is None else pl.concat([kept.select(*VERDICTS), judged])
+        verdicts = judged if stored_verdicts is None else pl.concat([stored_verdicts.select(*VERDICTS), judged])
         self.folder.write_verdicts(self.name, shard, verdicts)
 
     def _time_left(self, seconds: float) -> str:
@@ -317,10 +317,10 @@ def begin(folder: Path, problems: pl.DataFrame, terms: CertificateSettings) -> p
     _refuse_run(folder)
     if not certificate.has_problems():  # a kill came between run.json and the problems
         certificate.write_problems(frame)
-    old = read_problems(folder)
-    refuse_differences(folder, "a certificate", problem_differences(old, frame), resume_step("certify"))
+    stored_problems = read_problems(folder)
+    refuse_differences(folder, "a certificate", problem_differences(stored_problems, frame), resume_step("certify"))
     _refuse_other_settings(folder, read_certificate_settings(folder), terms)
-    return old
+    return stored_problems
 
 
 def refuse_changed_settings(
@@ -328,9 +328,9 @@ def refuse_changed_settings(
 ) -> None:
     """Refuse a model, decoding or epsilon that differs from the folder's, before the model is loaded."""
     _refuse_run(folder)
-    old = read_certificate_settings(folder)
-    changed = with_options(old.origin, model, decoding, old.origin.seed, prompt)
-    _refuse_other_settings(folder, old, replace(old, epsilon=epsilon, origin=changed))
+    stored_settings = read_certificate_settings(folder)
+    changed = with_options(stored_settings.origin, model, decoding, stored_settings.origin.seed, prompt)
+    _refuse_other_settings(folder, stored_settings, replace(stored_settings, epsilon=epsilon, origin=changed))
 
 
 def _refuse_run(folder: Path) -> None:

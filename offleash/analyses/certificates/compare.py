@@ -46,7 +46,7 @@ def certified_question(
     name: str = "completion", replicates: int = 10_000, seed: int = 0, sample_options: Mapping[str, bool] | None = None
 ) -> CertifiedQuestion:
     """How to compare certificates, from the options of `compare`; those that need samples are refused if set."""
-    for option in (option for option, is_set in (sample_options or {}).items() if is_set):
+    for option in (option for option, is_given in (sample_options or {}).items() if is_given):
         raise OffleashError(f"{option} needs samples, and certificates have none. Leave it out.")
     checked = question(replicates=replicates, seed=seed)
     return CertifiedQuestion(choice("question", name, Certified), checked.replicates, checked.seed)
@@ -127,9 +127,9 @@ def compare_certificates(
         certificates[name] = replace(
             merge_certificates(name, [open_certificate(path, name, verdicts) for path in parsed.paths]), name=name
         )
-    for wanted in (before, after):
-        if wanted is not None and wanted not in certificates:
-            raise unknown("certificate", wanted, certificates)
+    for requested_name in (before, after):
+        if requested_name is not None and requested_name not in certificates:
+            raise unknown("certificate", requested_name, certificates)
     first = certificates.pop(before or next(iter(certificates)))
     others = [certificates[after]] if after in certificates else list(certificates.values())
     if not others or after == first.name:
@@ -147,9 +147,9 @@ def compare_pair(
     """
     settings, pair = settings or CertifiedQuestion(), (before, after)
     above = max(certificate.terms.epsilon for certificate in pair)
-    matched = match([Run(certificate.name, certificate.problems, None) for certificate in pair])
-    sides = [_side(certificate, matched, r, above) for r, certificate in enumerate(pair)]
-    table, left_out = _joined(matched, sides)
+    alignment = match([Run(certificate.name, certificate.problems, None) for certificate in pair])
+    sides = [_side(certificate, alignment, r, above) for r, certificate in enumerate(pair)]
+    table, left_out = _join_sides(alignment, sides)
     tally = _tally(pair, table["problem"].to_list(), table["benchmark"].to_list())
     k = round(-np.log(ZETA) / above)  # the budget that epsilon stands for: -ln(0.05)/k
     state = {question: _states(table, above, question) for question in Certified}
@@ -168,25 +168,25 @@ def compare_pair(
         settings=settings,
         table=table,
         change={question: _change(tally, state[question], k, settings) for question in Certified},
-        completions=_completions(pair, matched, table, above, k, settings),
+        completions=_completions(pair, alignment, table, above, k, settings),
         benchmarks=_benchmarks(tally, state, k, settings),
-        notes=_notes(pair, above, matched, left_out),
+        notes=_notes(pair, above, alignment, left_out),
     )
 
 
-def _side(certificate: Certificate, matched: Alignment, r: int, above: float) -> pl.DataFrame:
+def _side(certificate: Certificate, alignment: Alignment, r: int, above: float) -> pl.DataFrame:
     """The table of one certificate under the common names of problems, its completions counted above epsilon."""
     correct = certificate.completions.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above))
     correct_counts = correct.group_by("problem").agg(pl.len().cast(pl.Int64).alias("correct_completions")).collect()
     table = certificate.table.drop("correct_completions").join(correct_counts, on="problem", how="left")
     table = table.with_columns(pl.col("correct_completions").fill_null(0))
-    named = table.rename({"problem": "own"}).join(matched.own[r], on="own").drop("own")
+    named = table.rename({"problem": "own"}).join(alignment.own[r], on="own").drop("own")
     return named.rename({column: f"{column}_{SIDES[r]}" for column in named.columns if column != "problem"})
 
 
-def _joined(matched: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
+def _join_sides(alignment: Alignment, sides: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
     """Problems that are certified on both sides, in the order of their names, and how many are not."""
-    problems = matched.problems.select("problem", pl.col("benchmark").fill_null(""))
+    problems = alignment.problems.select("problem", pl.col("benchmark").fill_null(""))
     table = problems
     for side in sides:
         table = table.join(side, on="problem", how="inner", maintain_order="left")
@@ -203,11 +203,11 @@ def _tally(pair: tuple[Certificate, Certificate], problems: Sequence[str], bench
 
 
 def _states(table: pl.DataFrame, above: float, question: Certified) -> State:
-    from offleash.analyses.certificates.certify import states_of  # it brings samplers and verifiers along
+    from offleash.analyses.certificates.certify import certified_states  # it brings samplers and verifiers along
 
     columns = ("correct", "unexplored", "largest", "failed", "largest_failed")
     sides = (table.select(pl.col(f"{name}_{side}").alias(name) for name in columns) for side in SIDES)
-    return np.stack([states_of(side, above, question) for side in sides], axis=1)
+    return np.stack([certified_states(side, above, question) for side in sides], axis=1)
 
 
 def _change(tally: Tally, state_PR: State, k: int, settings: CertifiedQuestion) -> SupportChange:
@@ -217,7 +217,7 @@ def _change(tally: Tally, state_PR: State, k: int, settings: CertifiedQuestion) 
 
 def _completions(
     pair: tuple[Certificate, Certificate],
-    matched: Alignment,
+    alignment: Alignment,
     table: pl.DataFrame,
     above: float,
     k: int,
@@ -234,8 +234,10 @@ def _completions(
     # sequence that ended from the same one cut at the token limit.
     keys, frames = ["problem", "key", "finish"], []
     for r, certificate in enumerate(pair):
-        own = certificate.completions.rename({"problem": "own"}).join(matched.own[r].lazy(), on="own").drop("own")
-        frames.append(own.join(table.lazy().select("problem"), on="problem", how="semi").collect())
+        aligned_completions = (
+            certificate.completions.rename({"problem": "own"}).join(alignment.own[r].lazy(), on="own").drop("own")
+        )
+        frames.append(aligned_completions.join(table.lazy().select("problem"), on="problem", how="semi").collect())
     correct = [frame.filter((pl.col("verdict") == Verdict.CORRECT.value) & (pl.col("p") > above)) for frame in frames]
     targets = pl.concat([frame.select(keys) for frame in correct]).unique().sort(keys)
     for side, frame in zip(SIDES, frames, strict=True):
@@ -248,10 +250,10 @@ def _completions(
     p_TR = targets.select(SIDES).fill_null(0.0).to_numpy()
     state_TR = np.where(p_TR > above, IN, OUT).astype(np.int8)
     tally = replace(_tally(pair, targets["problem"].to_list(), targets["benchmark"].to_list()), per=Per.SOLUTION)
-    cell_mask = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS_OF_STATES.items()}
-    mass = {cell: tuple((p_TR[cell_mask[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
+    mask_by_class = {cell: (state_TR == states).all(axis=1) for states, cell in CLASS_OF_STATES.items()}
+    mass = {cell: tuple((p_TR[mask_by_class[cell]].sum(axis=0) / table.height).tolist()) for cell in "PES"}
     # Completions below the common epsilon may still be listed after: the mass of these losses is known there.
-    known = cell_mask["S"] & targets["after"].is_not_null().to_numpy()
+    known = mask_by_class["S"] & targets["after"].is_not_null().to_numpy()
     return CompletionChange(
         _change(tally, state_TR, k, settings),
         {cell: (before, after) for cell, (before, after) in mass.items()},
@@ -265,16 +267,20 @@ def _benchmarks(
     parts = []
     for name in np.unique(tally.benchmark_P):
         rows = tally.benchmark_P == name
-        part = tally.rows(rows)
-        changes = {question: _change(part, state_PR[rows], k, settings) for question, state_PR in state.items()}
-        parts.append(BenchmarkCertificates(str(name), len(part), changes))
+        benchmark_tally = tally.rows(rows)
+        changes = {
+            question: _change(benchmark_tally, state_PR[rows], k, settings) for question, state_PR in state.items()
+        }
+        parts.append(BenchmarkCertificates(str(name), len(benchmark_tally), changes))
     return tuple(parts)
 
 
-def _notes(pair: tuple[Certificate, Certificate], above: float, matched: Alignment, left_out: int) -> tuple[Note, ...]:
+def _notes(
+    pair: tuple[Certificate, Certificate], above: float, alignment: Alignment, left_out: int
+) -> tuple[Note, ...]:
     notes = [
         Note(f"{certificate.name}: problems missing from the other certificate were left out", count, left_out=True)
-        for certificate, count in zip(pair, matched.left_out, strict=True)
+        for certificate, count in zip(pair, alignment.left_out, strict=True)
         if count
     ]
     if left_out:

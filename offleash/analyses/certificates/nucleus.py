@@ -104,14 +104,14 @@ class Rescorer:
         """Whether an end token follows: not after what was cut at the limit, nor after a stop text."""
         from offleash.samplers.huggingface.text import decode
 
-        open_ended = [sequence.finish != TRUNCATED for sequence in sequences]
+        is_finished = [sequence.finish != TRUNCATED for sequence in sequences]
         if not self._stop:
-            return open_ended
+            return is_finished
         # a completion that an end token ended holds no stop text, or it would have ended there
         texts = decode(self.sampler.loaded.tokenizer, [list(sequence.ids) for sequence in sequences])
         return [
             has_eos and not any(stop in text for stop in self._stop)
-            for has_eos, text in zip(open_ended, texts, strict=True)
+            for has_eos, text in zip(is_finished, texts, strict=True)
         ]
 
     def _score(self, targets: "Sequence[TargetText]", decoding: SamplingParams) -> Float:
@@ -269,13 +269,13 @@ def _uncut_decoding(
     certificate: Certificate, folder: Path, top_ps: Sequence[float], temperature: float | None
 ) -> SamplingParams:
     """The decoding that is cut: the certificate's own, or the same at another temperature."""
-    own = decoding_of(certificate.terms.origin.decoding)
-    if own.top_p < 1:
+    certificate_decoding = decoding_of(certificate.terms.origin.decoding)
+    if certificate_decoding.top_p < 1:
         raise OffleashError(
-            f"{folder} was certified with top-p {own.top_p:g}, so what that top-p cut off is not in it. Certify again "
-            "with --top-p 1 into another folder."
+            f"{folder} was certified with top-p {certificate_decoding.top_p:g}, so what that top-p cut off is not in "
+            "it. Certify again with --top-p 1 into another folder."
         )
-    decoding = own if temperature is None else replace(own, temperature=temperature)
+    decoding = certificate_decoding if temperature is None else replace(certificate_decoding, temperature=temperature)
     if decoding.temperature == 0:
         raise OffleashError(
             "At temperature 0 one token has all the mass, so top-p cuts nothing. Choose a higher temperature."
@@ -295,29 +295,32 @@ def _cut_certificate(
     progress: Progress,
 ) -> NucleusCut:
     """What each top-p removes of the correct completions of one certificate, by rescoring them."""
-    own = decoding_of(certificate.terms.origin.decoding)
+    certificate_decoding = decoding_of(certificate.terms.origin.decoding)
     rows = _completions(folder, certificate)
     correct = rows.filter(pl.col("verdict") == Verdict.CORRECT.value)
     name_P = certificate.table["problem"].to_list()
     row_of = {name: number for number, name in enumerate(name_P)}
     tokens = _tokens(correct)
-    rescorer.set_prompts(certificate.problems.filter(pl.col("problem").is_in(name_P)), own.stop)
+    rescorer.set_prompts(certificate.problems.filter(pl.col("problem").is_in(name_P)), certificate_decoding.stop)
     # Checked on the very completions that are rescored: a fingerprint would not notice another dtype or template.
     _refuse_other_weights(rescorer, correct if correct.height else rows, certificate, folder, model, progress)
     logprob_sampled_C, unexplored_P = correct["logprob_sampled"].to_numpy(), _undecided_mass(certificate)
-    if decoding.temperature != own.temperature:
+    if decoding.temperature != certificate_decoding.temperature:
         # The certificate has masses at its own temperature. Its completions, rescored at the new one, are known there
         # too; all other mass may be anything, also above epsilon.
         progress(f"{certificate.name}: rescoring all completions at temperature {decoding.temperature:g}")
         logprob_A = rescorer.logprobs(_tokens(rows), decoding)
         problem_A = rows["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy()
         judged_A = (rows["verdict"] != Verdict.FAILED.value).to_numpy()
-        known_P = _summed(problem_A, np.exp(logprob_A) * judged_A, name_P)
+        known_P = _sum_by_problem(problem_A, np.exp(logprob_A) * judged_A, name_P)
         logprob_sampled_C = logprob_A[(rows["verdict"] == Verdict.CORRECT.value).to_numpy()]
         unexplored_P = np.clip(1 - known_P, 0.0, None)
     problem_C = correct["problem"].replace_strict(row_of, return_dtype=pl.Int64).to_numpy().astype(np.int64)
     mass_C, stratum_P = np.exp(logprob_sampled_C), _stratum(certificate)
-    correct_P, completions_P = _summed(problem_C, mass_C, name_P), _summed(problem_C, None, name_P).astype(np.int64)
+    correct_P, completions_P = (
+        _sum_by_problem(problem_C, mass_C, name_P),
+        _sum_by_problem(problem_C, None, name_P).astype(np.int64),
+    )
     cuts = []
     for number, top_p in enumerate(top_ps, 1):
         progress(f"{certificate.name}: top-p {top_p:g} ({number} of {len(top_ps)})")
@@ -325,22 +328,30 @@ def _cut_certificate(
         logprob_C = rescorer.logprobs(tokens, replace(decoding, top_p=top_p))
         removed_C = np.isneginf(logprob_C)  # exactly zero: some token of it is in a tail that top-p cuts
         removed_P, chance_P = (
-            _summed(problem_C, value_C, name_P) for value_C in (mass_C * removed_C, np.exp(logprob_C))
+            _sum_by_problem(problem_C, value_C, name_P) for value_C in (mass_C * removed_C, np.exp(logprob_C))
         )
-        kept_P = _summed(problem_C[~removed_C], None, name_P).astype(np.int64)
-        cuts.append(_cut(top_p, removed_P, kept_P, chance_P, correct_P, completions_P, stratum_P))
+        kept_P = _sum_by_problem(problem_C[~removed_C], None, name_P).astype(np.int64)
+        cuts.append(_top_p_cut(top_p, removed_P, kept_P, chance_P, correct_P, completions_P, stratum_P))
     return NucleusCut(
-        *(certificate.name, folder, model, decoding, own.temperature, certificate.terms.epsilon, certificate.verifier),
+        *(
+            certificate.name,
+            folder,
+            model,
+            decoding,
+            certificate_decoding.temperature,
+            certificate.terms.epsilon,
+            certificate.verifier,
+        ),
         *(tuple(name_P), correct_P, completions_P, unexplored_P, tuple(cuts)),
     )
 
 
-def _summed(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) -> Float:
+def _sum_by_problem(problem_C: Integer, value_C: Float | None, name_P: Sequence[str]) -> Float:
     """Sums over the completions of each problem; without values, their number."""
     return np.bincount(problem_C, weights=value_C, minlength=len(name_P)).astype(np.float64)
 
 
-def _cut(
+def _top_p_cut(
     top_p: float,
     removed_P: Float,
     kept_P: Integer,
@@ -416,8 +427,8 @@ def _refuse_other_weights(
                 "the certificate has no completion to check it against. Name the certificate's own model: --model "
                 f"{certificate.terms.origin.model}."
             )
-    own = decoding_of(certificate.terms.origin.decoding)
-    difference = np.abs(rescorer.logprobs(_tokens(rows), own) - rows["logprob_sampled"].to_numpy())
+    certificate_decoding = decoding_of(certificate.terms.origin.decoding)
+    difference = np.abs(rescorer.logprobs(_tokens(rows), certificate_decoding) - rows["logprob_sampled"].to_numpy())
     full_precision = about.settings.get("dtype") == "float32"
     # rounding adds up over tokens, the end token included
     allowed = (TOLERANCE if full_precision else COARSE_TOLERANCE) * (rows["token_ids"].list.len().to_numpy() + 1)

@@ -57,10 +57,10 @@ def certified_finding(comparison: CertifiedComparison) -> str:
         sentences.append(
             f"Of {P + S:g} correct completions above epsilon it keeps {P:g} and loses {S:g}; {E:g} are new."
         )
-    (low, high), (low_after, high_after) = (comparison.bounds(side) for side in SIDES)
+    (before_low, before_high), (after_low, after_high) = (comparison.bounds(side) for side in SIDES)
     sentences.append(
-        f"The chance of a correct sample is between {low:.4f} and {high:.4f} before, and between {low_after:.4f} and "
-        f"{high_after:.4f} after (exact: no sampling noise)."
+        f"The chance of a correct sample is between {before_low:.4f} and {before_high:.4f} before, and between "
+        f"{after_low:.4f} and {after_high:.4f} after (exact: no sampling noise)."
     )
     return " ".join(sentences)
 
@@ -153,7 +153,7 @@ def _comparison_table(comparison: CertifiedComparison) -> RenderableType:
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
     for cell in ("S", "E", UNDETERMINED_CLASS):
-        parts += _listed(comparison, cell)
+        parts += _problem_list(comparison, cell)
     if comparison.completions is None:
         parts.append(Text(f"! completions are not compared: {comparison.unmatched}", style="yellow"))
     parts += [
@@ -211,7 +211,7 @@ def _benchmarks(comparison: CertifiedComparison) -> Table:
     return table
 
 
-def _listed(comparison: CertifiedComparison, cell: str) -> list[RenderableType]:
+def _problem_list(comparison: CertifiedComparison, cell: str) -> list[RenderableType]:
     """The first few problems of a class by name; nothing where it is empty."""
     word = "undetermined" if cell == UNDETERMINED_CLASS else CELLS[cell]
     names = comparison.table.filter(comparison.table[comparison.settings.question.value] == cell)["problem"].to_list()
@@ -232,9 +232,9 @@ def _metric(change: SupportChange, name: str) -> str:
     return "-" if np.isnan(value) else f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def _ratio(part: float, rest: float) -> float:
+def _ratio(part: float, complement: float) -> float:
     """A part's share of both; NaN where there is nothing."""
-    return part / (part + rest) if part + rest > 0 else float("nan")
+    return part / (part + complement) if part + complement > 0 else float("nan")
 
 
 # A single certificate: what is about to be certified, and what was certified.
@@ -264,8 +264,8 @@ def certified_text(run: Certification) -> str:
         (Certified.COMPLETION, "by completion (a correct one above epsilon)"),
         (Certified.MASS, "by mass (all correct ones together)"),
     ):
-        reached, out, undetermined = (run.count(question, state) for state in (IN, OUT, UNDETERMINED))
-        lines.append(f"  reached {label}: {reached:,}; not reached: {out:,}; undetermined: {undetermined:,}")
+        reached, not_reached, undetermined = (run.count(question, state) for state in (IN, OUT, UNDETERMINED))
+        lines.append(f"  reached {label}: {reached:,}; not reached: {not_reached:,}; undetermined: {undetermined:,}")
     low, high = run.mean("correct"), run.mean("correct") + run.mean("failed") + run.mean("unexplored")
     lines.append(f"  correct completions above epsilon: {run.total('correct_completions'):,}")
     lines.append(f"  chance of a correct sample, mean over problems: between {low:.4f} and {high:.4f}")
@@ -280,8 +280,8 @@ def certified_text(run: Certification) -> str:
         )
     if run.failure_reasons:
         reasons = Counter(run.failure_reasons.values()).most_common(REASONS_SHOWN)
-        why = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
-        lines.append(f"  {len(run.failure_reasons):,} problems could not be certified: {why}.")
+        reasons_text = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
+        lines.append(f"  {len(run.failure_reasons):,} problems could not be certified: {reasons_text}.")
     lines.append(f"  next: offleash compare {run.folder} OTHER")
     return "\n".join(lines)
 
@@ -351,13 +351,16 @@ def show_cutoff(console: Console, cuts: Sequence[NucleusCut]) -> None:
 def nucleus_finding(nucleus: NucleusCut) -> str:
     """What is cut off at the smallest top-p and at the largest that cuts anything, and what remains unknown."""
     if not nucleus.reached:
-        where = "is in the certificate" if nucleus.other_temperature else "was found above epsilon"
-        return f"No correct completion {where}, so there is nothing that top-p could cut."
+        place_text = "is in the certificate" if nucleus.other_temperature else "was found above epsilon"
+        return f"No correct completion {place_text}, so there is nothing that top-p could cut."
     completions = (
         f"{many(int(nucleus.completions_P.sum()), 'correct completion')} on {many(nucleus.reached, 'problem')}"
     )
-    strictest, mildest = min(nucleus.cuts, key=lambda cut: cut.top_p), _mildest_cut(nucleus)
-    effects = [_cut_text(nucleus, cut) for cut in ([strictest] if mildest is strictest else [strictest, mildest])]
+    strictest_cut, mildest_cut = min(nucleus.cuts, key=lambda cut: cut.top_p), _mildest_cut(nucleus)
+    effects = [
+        _cut_text(nucleus, cut)
+        for cut in ([strictest_cut] if mildest_cut is strictest_cut else [strictest_cut, mildest_cut])
+    ]
     unknown = float(nucleus.unexplored_P.mean())
     # At the certificate's own temperature nothing outside of it exceeds epsilon; at another temperature it may.
     remaining_completion = (
@@ -381,13 +384,14 @@ def _mildest_cut(nucleus: NucleusCut) -> TopPCut:
 
 
 def _cut_text(nucleus: NucleusCut, cut: TopPCut) -> str:
-    gone = int(nucleus.completions_P.sum() - cut.kept_P.sum())
-    if not gone:
+    removed_count = int(nucleus.completions_P.sum() - cut.kept_P.sum())
+    if not removed_count:
         return f"Top-p {cut.top_p:g} cuts none of them."
     lost = nucleus.lost_all(cut)
     problems = f"{lost} of the {nucleus.reached} problems {'loses' if lost == 1 else 'lose'} all of them"
     return (
-        f"Top-p {cut.top_p:g} gives {gone:,} of them a probability of exactly zero, {_share_text(cut.share)} of the "
+        f"Top-p {cut.top_p:g} gives {removed_count:,} of them a probability of exactly zero, "
+        f"{_share_text(cut.share)} of the "
         f"correct mass; {problems}. The chance of a correct sample is at least {float(nucleus.correct_P.mean()):.3f} "
         f"without it and at least {float(cut.chance_P.mean()):.3f} with it."
     )
@@ -434,13 +438,13 @@ def _nucleus_json(nucleus: NucleusCut) -> Json:
         "correct": nucleus.correct_P.mean(),
         "correct_completions": nucleus.completions_P.sum(),
         "unknown": nucleus.unexplored_P.mean(),
-        "cuts": [_cut(nucleus, cut) for cut in nucleus.cuts],
+        "cuts": [_cut_document(nucleus, cut) for cut in nucleus.cuts],
         "by_problem": [_nucleus_problem(nucleus, index) for index in range(len(nucleus.problem_P))],
         "finding": nucleus_finding(nucleus),
     }
 
 
-def _cut(nucleus: NucleusCut, cut: TopPCut) -> Json:
+def _cut_document(nucleus: NucleusCut, cut: TopPCut) -> Json:
     return {
         "top_p": cut.top_p,
         "removed": cut.removed,

@@ -39,7 +39,7 @@ Flags = NDArray[np.bool_]
 # number that all runs have of a problem, which is the one that runs are compared by; ALL an estimate of what infinitely
 # many samples would show.
 ACCURACY, LENGTH, TOKEN = "accuracy", "length", "token_entropy"
-ANSWER, EQUAL, ALL = "answer_entropy", "answer_entropy_equal_n", "answer_entropy_estimated"
+ANSWER, EQUAL_N, ALL = "answer_entropy", "answer_entropy_equal_n", "answer_entropy_estimated"
 UNREAD = "unread"
 # Nats between answers that are all the same and two that are equally frequent: the smallest step that answer entropy
 # can make, so the width that pseudo-problems give to runs which happen to agree on every problem.
@@ -51,7 +51,7 @@ INTERVAL_WIDENING: dict[
     LENGTH: Widening(),
     TOKEN: Widening(),
     ANSWER: Widening(LOG_2),
-    EQUAL: Widening(LOG_2),
+    EQUAL_N: Widening(LOG_2),
     ALL: Widening(LOG_2),
     UNREAD: Widening(share=True),
 }
@@ -76,7 +76,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Distinct:
+class DistinctAnswers:
     """Different readable answers against k, mean over the problems with k of them in every run that keeps answers."""
 
     k_K: Integer
@@ -95,7 +95,7 @@ class Entropies:
     tokens: tuple[TokenEntropies, ...]  # of each run: where its token entropies come from
     squares: tuple[Square | None, ...]  # of each run but the first
     positions: Positions
-    distinct: Distinct | None  # None: no run keeps answers
+    distinct: DistinctAnswers | None  # None: no run keeps answers
     notes: tuple[Note, ...]
 
 
@@ -150,7 +150,7 @@ def entropies_of(comparison: Comparison) -> Entropies:
     Answers are read only where there are token entropies to set beside them: the diversity of answers alone is a
     section of the comparison already, and reading millions of verdicts a second time is slow.
     """
-    return comparison.once("entropies", _entropies_of_comparison)
+    return comparison.compute_once("entropies", _entropies_of_comparison)
 
 
 def answer_entropy_PR(detail: ProblemDetail) -> Float | None:
@@ -158,7 +158,7 @@ def answer_entropy_PR(detail: ProblemDetail) -> Float | None:
 
     None where a run keeps no answers. NaN where a problem has too few of them.
     """
-    entropy_PR = entropies_of(detail.comparison).measures[EQUAL].value_PR
+    entropy_PR = entropies_of(detail.comparison).measures[EQUAL_N].value_PR
     if not np.isnan(entropy_PR).all(axis=0).any():
         return entropy_PR
     if detail.answers is None or detail.comparison.diversity is None:
@@ -221,15 +221,23 @@ def _entropies(
     # Every measure as a table of problems and runs; the reasons are by run, for those columns that are all NaN.
     columns = _columns(count, tokens, answers)
     reasons = {
-        LENGTH: {run.name: own.length_reason for run, own in zip(runs, tokens, strict=True) if own.length_reason},
-        TOKEN: {run.name: own.reason for run, own in zip(runs, tokens, strict=True) if own.reason},
+        LENGTH: {
+            run.name: token_entropies.length_reason
+            for run, token_entropies in zip(runs, tokens, strict=True)
+            if token_entropies.length_reason
+        },
+        TOKEN: {
+            run.name: token_entropies.reason
+            for run, token_entropies in zip(runs, tokens, strict=True)
+            if token_entropies.reason
+        },
     }
     without_answers = {
         run.name: STOPPED if run.budget.until else NO_TOKEN_ENTROPIES if skipped else _no_answers(run)
         for run, table in zip(runs, answers, strict=True)
         if table is None
     }
-    reasons |= dict.fromkeys((ANSWER, EQUAL, ALL, UNREAD), without_answers)
+    reasons |= dict.fromkeys((ANSWER, EQUAL_N, ALL, UNREAD), without_answers)
     # All measures are resampled with the same seed, so their intervals come from the same replicates of problems.
     progress("intervals over problems")
     measures = {
@@ -255,16 +263,16 @@ class _AnswerTable:
 
     count_A: Integer
     problem_A: Integer  # row of the tally
-    read_A: Flags  # False: the samples of a problem in which no answer was found, as one row
+    readable_A: Flags  # False: the samples of a problem in which no answer was found, as one row
 
     def readable(self) -> tuple[Integer, Integer]:
-        return self.count_A[self.read_A], self.problem_A[self.read_A]
+        return self.count_A[self.readable_A], self.problem_A[self.readable_A]
 
 
 def _no_answers(run: Run) -> str:
     """Why a run has no answers: a log of another tool may have them under a name that was not recognised."""
-    logged = "format" in run.facts and "tool" not in run.facts and run.verdicts is not None
-    return NO_ANSWER_COLUMN if logged else NO_ANSWERS
+    is_log_run = "format" in run.facts and "tool" not in run.facts and run.verdicts is not None
+    return NO_ANSWER_COLUMN if is_log_run else NO_ANSWERS
 
 
 def _answer_table(verdicts: pl.LazyFrame, aligned: AlignedTally, r: int) -> _AnswerTable | None:
@@ -302,7 +310,7 @@ def _columns(
     known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if known:
         equal_n_PR[:, [r for r, _ in known]] = entropy_at_equal_n([table for _, table in known], problems)[0]
-    columns[EQUAL] = equal_n_PR
+    columns[EQUAL_N] = equal_n_PR
     return {name: columns[name] for name in INTERVAL_WIDENING}
 
 
@@ -320,50 +328,54 @@ def _accuracy(tally: Tally, r: int) -> Float:
 
 
 def _unread(answers: _AnswerTable, problems: int) -> Float:
-    weights = (answers.count_A * ~answers.read_A, answers.count_A)
+    weights = (answers.count_A * ~answers.readable_A, answers.count_A)
     unread_P, total_P = (np.bincount(answers.problem_A, weights=weight, minlength=problems) for weight in weights)
     return np.where(total_P > 0, unread_P / np.maximum(total_P, 1), np.nan)
 
 
 def _measure(
-    value_PR: Float, count: Tally, widened: Widening, reasons: Mapping[str, str], question: Question
+    value_PR: Float, count: Tally, widening: Widening, reasons: Mapping[str, str], question: Question
 ) -> Measure:
     """A measure with its averages: over all benchmarks, and of each."""
-    options = (widened, question.replicates, question.seed)
+    options = (widening, question.replicates, question.seed)
     average = means(value_PR, count.benchmark_P, *options)
     # With one benchmark its mean is the average: the intervals need not be computed twice.
     names = np.unique(count.benchmark_P).tolist()
     if len(names) == 1:
         return Measure(value_PR, average, {names[0]: average}, reasons)
     parts = {name: count.benchmark_P == name for name in names}
-    each = {name: means(value_PR[rows_P], count.benchmark_P[rows_P], *options) for name, rows_P in parts.items()}
-    return Measure(value_PR, average, each, reasons)
+    means_by_benchmark = {
+        name: means(value_PR[rows_P], count.benchmark_P[rows_P], *options) for name, rows_P in parts.items()
+    }
+    return Measure(value_PR, average, means_by_benchmark, reasons)
 
 
 def _direction_counts(measures: Mapping[str, Measure], r: int) -> Square | None:
     """The 2x2 of run r against the first; None where no problem knows both entropies in both runs."""
-    token, answer = measures[TOKEN], measures[EQUAL]
+    token, answer = measures[TOKEN], measures[EQUAL_N]
     pair = [measure.value_PR[:, [0, r]] for measure in (token, answer)]
     if any(np.isnan(measure).any(axis=1).all() for measure in pair):
         return None
     return square(pair[0], pair[1], token.average.direction(r), answer.average.direction(r))
 
 
-def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> Distinct | None:
+def _distinct(answers: Sequence[_AnswerTable | None], problems: int) -> DistinctAnswers | None:
     """Different readable answers against k, rarefied: the expected number in k answers drawn without replacement."""
     known = [(r, table.readable()) for r, table in enumerate(answers) if table is not None]
     if not known:
         return None
     # k goes up to what the median problem has: beyond it the mean would be over ever fewer problems.
-    min_count_P = np.min([np.bincount(of, weights=count, minlength=problems) for _, (count, of) in known], axis=0)
+    min_count_P = np.min(
+        [np.bincount(problem_rows, weights=count, minlength=problems) for _, (count, problem_rows) in known], axis=0
+    )
     k_K = budgets(int(max(1, np.median(min_count_P))))
     has_k_PK = min_count_P[:, None] >= k_K
     problems_K = has_k_PK.sum(axis=0)
     mean_KR = np.full((len(k_K), len(answers)), np.nan)
-    for r, (count, of) in known:
-        distinct_PK = np.where(has_k_PK, distinct_rarefied(count, of, problems, k_K), 0.0)
+    for r, (count, problem_rows) in known:
+        distinct_PK = np.where(has_k_PK, distinct_rarefied(count, problem_rows, problems, k_K), 0.0)
         mean_KR[:, r] = np.where(problems_K > 0, distinct_PK.sum(axis=0) / np.maximum(problems_K, 1), np.nan)
-    return Distinct(k_K, mean_KR, problems_K)
+    return DistinctAnswers(k_K, mean_KR, problems_K)
 
 
 def _truncation_notes(count: Tally) -> tuple[Note, ...]:

@@ -39,7 +39,7 @@ SCORE_COMMAND = "offleash score RUN --model hf:MODEL"
 def entropy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Entropy of answers against entropy of tokens; where only one is known, its values before against after."""
     detail = subject.detail
-    answer_PR, token_PR = _usable(answer_entropy_PR(detail)), _usable(token_entropy_PR(detail))
+    answer_PR, token_PR = _finite_or_none(answer_entropy_PR(detail)), _finite_or_none(token_entropy_PR(detail))
     if answer_PR is not None and token_PR is not None:
         # Only problems that know both entropies in both runs: a point needs two coordinates, and a line two points.
         finite_P = ~np.isnan(np.concatenate([answer_PR, token_PR], axis=1)).any(axis=1)
@@ -55,7 +55,7 @@ def entropy(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     return Figure("entropy", ENTROPY_TITLE, *_before_after_caption(subject, known[1], known[0]), (facet,))
 
 
-def _usable(value_PR: Float | None) -> Float | None:
+def _finite_or_none(value_PR: Float | None) -> Float | None:
     """The values where some problem has one in both runs, else None: there is nothing to draw."""
     return None if value_PR is None or np.isnan(value_PR).any(axis=1).all() else value_PR
 
@@ -81,8 +81,8 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
     x = alt.X("token:Q", title=TOKEN, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=6))
     y = alt.Y("answer:Q", title=ANSWER, scale=alt.Scale(zero=True, nice=True))
     size = (12 if arrows else 7) if look.paper else (35 if arrows else 18)
-    marks = {"x": x, "y": y, "color": by_run(labels, look), "shape": run_shape(labels, look)}
-    dots = alt.Chart(data(rows)).mark_point(filled=True, size=size, opacity=0.6).encode(**marks)
+    encoding = {"x": x, "y": y, "color": by_run(labels, look), "shape": run_shape(labels, look)}
+    dots = alt.Chart(data(rows)).mark_point(filled=True, size=size, opacity=0.6).encode(**encoding)
     means: list[Row] = [
         {"run": labels[side], "token": rounded(float(token_PR[:, r].mean())), "answer": rounded(answer_PR[:, r].mean())}
         for side, r in SIDES.items()
@@ -92,7 +92,7 @@ def _scatter(subject: FigureInput, token_PR: Float, answer_PR: Float, look: Figu
     path = ends.mark_line(strokeWidth=1.5 if look.paper else 2.5, color="#808080").encode(x=x, y=y, order="k:O")
     mean_mark = ends.mark_point(
         filled=True, size=90 if look.paper else 240, opacity=1, stroke="#ffffff", strokeWidth=1.5
-    ).encode(**marks, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
+    ).encode(**encoding, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("token:Q"), alt.Tooltip("answer:Q")])
     layers: list[Chart] = [dots, path, mean_mark]
     if arrows:
         layers.insert(0, _segments(token_PR, answer_PR, x, y))
@@ -143,15 +143,20 @@ def _entropy_caption(subject: FigureInput, token_PR: Float, answer_PR: Float) ->
         f"Each small mark is a problem in one run, {joined}large marks are means. x axis: mean entropy per token of "
         "the model's own distribution along its samples; y axis: entropy of the readable final answers"
     )
-    at = ", rarefied to the number that both runs have for a problem"
+    rarefied_text = ", rarefied to the number that both runs have for a problem"
     meaning = (
         "Token entropy may rise while the answers become less diverse, and it is the answers that decide what a run "
         "reaches"
     )
     caution = "Answer entropy leaves out unread samples and includes wrong answers"
-    problems, left = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
-    left_out = f" {left:,} more are left out: they have too few readable answers or no token entropies." if left else ""
-    caption = f"{reading}{at}; both in nats. {meaning}. {caution}. {problems}, {drawn(subject.comparison)}.{left_out}"
+    problems, excluded_count = counted(len(token_PR), "problem"), len(subject.detail.tally) - len(token_PR)
+    left_out = (
+        f" {excluded_count:,} more are left out: they have too few readable answers or no token entropies."
+        if excluded_count
+        else ""
+    )
+    axes_text = f"{reading}{rarefied_text}; both in nats. {meaning}. {caution}."
+    caption = f"{axes_text} {problems}, {drawn(subject.comparison)}.{left_out}"
     result = directions_text(entropies_of(subject.comparison), AFTER)
     values = "; ".join(
         f"{name}: token entropy {short_number(float(token_PR[:, r].mean()))} nats per token, answer entropy "
@@ -209,7 +214,7 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
     last = int(bins.bin_Q[-1])
     rows: list[Row] = [
         {
-            "at": int(at) + 1,
+            "at": int(bin_start) + 1,
             "run": labels[side],
             "entropy": rounded(float(bins.mean_QR[q, r])),
             "low": rounded(float(bins.low_QR[q, r])),
@@ -217,7 +222,7 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
             "tokens": int(bins.tokens_QR[q, r]),
         }
         for side, r in SIDES.items()
-        for q, at in enumerate(bins.bin_Q)
+        for q, bin_start in enumerate(bins.bin_Q)
         if not np.isnan(bins.mean_QR[q, r])
     ]
     x = _axis(kind, last + 1, look)
@@ -239,12 +244,12 @@ def _facet(subject: FigureInput, kind: str, bins: Bins, look: FigureFormat) -> C
     return with_size(layered(*layers), look)
 
 
-def _axis(kind: str, most: int, look: FigureFormat) -> alt.X:
+def _axis(kind: str, last_bin: int, look: FigureFormat) -> alt.X:
     """Tokens on a log scale, ticks at powers of two; counted from the end it runs to the left, as a text is read."""
-    octaves = max(most.bit_length() - 1, 1)
+    octaves = max(last_bin.bit_length() - 1, 1)
     step = max(1, -(-octaves // (4 if look.paper else 6)))
     ticks = [2**power for power in range(0, octaves + 1, step)]
-    scale = alt.Scale(type="log", base=2, domain=[1, max(most, 2)], nice=False, reverse=kind == END)
+    scale = alt.Scale(type="log", base=2, domain=[1, max(last_bin, 2)], nice=False, reverse=kind == END)
     axis = alt.Axis(values=ticks, format="d", labelOverlap=True, labelSeparation=5)
     return alt.X("at:Q", title=AXIS_TITLES[kind], scale=scale, axis=axis)
 

@@ -80,9 +80,9 @@ def positions(
     known_P = np.ones(len(aligned.tally), dtype=bool)  # scored in every run that has positions
     # A problem that a run has not scored would be a difference of problems, not of runs.
     for frame in summed.values():
-        read = np.zeros_like(known_P)
-        read[frame["row"].unique().to_numpy()] = True
-        known_P &= read
+        has_positions_P = np.zeros_like(known_P)
+        has_positions_P[frame["row"].unique().to_numpy()] = True
+        known_P &= has_positions_P
     if not scored or not known_P.any():
         zero_R = np.zeros(len(runs), dtype=np.int64)
         return Positions(0, {}, (), None, zero_R, np.full(len(runs), np.nan), reasons)
@@ -147,9 +147,9 @@ class _Table:
         # A problem without tokens in a bin has 0 of both: it adds nothing to either sum.
         value_RPQ2 = np.zeros((runs, len(known_P), keys.height, 2))
         for r, frame in summed.items():
-            placed = frame.join(keys, on=["kind", "bin"])
-            at = (placed["row"].to_numpy(), placed["column"].to_numpy())
-            value_RPQ2[r, at[0], at[1]] = placed.select("tokens", "entropy").to_numpy()
+            cell_rows = frame.join(keys, on=["kind", "bin"])
+            cells = (cell_rows["row"].to_numpy(), cell_rows["column"].to_numpy())
+            value_RPQ2[r, cells[0], cells[1]] = cell_rows.select("tokens", "entropy").to_numpy()
         kept = self._equally_weighted(value_RPQ2[:, known_P])
         self._sum_RQ2 = kept.sum(axis=1)
         # All runs and columns of a problem side by side: one resampling of problems moves them together.
@@ -186,39 +186,42 @@ class _Table:
 
     def forks(self) -> PositionEntropy:
         """The share of all entropy that the most uncertain 20% of the tokens hold (their forks, arXiv:2506.01939)."""
-        high = np.flatnonzero(self._kind == HEIGHT)
+        height_columns = np.flatnonzero(self._kind == HEIGHT)
         # From the histogram of entropies: tokens are sorted by height, and the top 20% cut a bin where needed.
-        top_share_R, top_share_BR = (top_entropy_share(sums[..., high, 0], sums[..., high, 1]) for sums in self._both)
-        return self._with_intervals("held by the top 20% of tokens", top_share_R, top_share_BR, highest=1.0)
+        top_share_R, top_share_BR = (
+            top_entropy_share(sums[..., height_columns, 0], sums[..., height_columns, 1])
+            for sums in self._sums_and_replicates
+        )
+        return self._with_intervals("held by the top 20% of tokens", top_share_R, top_share_BR, max_value=1.0)
 
     def heights(self) -> Float:
         """The entropy at which the most uncertain 20% of a run's tokens begin, to the width of a step."""
-        high = np.flatnonzero(self._kind == HEIGHT)
-        return np.array([fork_height(self._sum_RQ2[r, high, 0], ENTROPY_STEP) for r in range(self._runs)])
+        height_columns = np.flatnonzero(self._kind == HEIGHT)
+        return np.array([fork_height(self._sum_RQ2[r, height_columns, 0], ENTROPY_STEP) for r in range(self._runs)])
 
     def samples(self) -> Integer:
         """Scored samples of each run; equal weights keep their sum, up to rounding."""
         return np.asarray(np.rint(self._sum_RQ2[:, self._kind == SAMPLES, 0].sum(axis=1)), dtype=np.int64)
 
     @property
-    def _both(self) -> tuple[Float, Float]:
+    def _sums_and_replicates(self) -> tuple[Float, Float]:
         return self._sum_RQ2, self._sum_BRQ2
 
-    def _with_intervals(self, name: str, value_R: Float, value_BR: Float, highest: float = np.inf) -> PositionEntropy:
+    def _with_intervals(self, name: str, value_R: Float, value_BR: Float, max_value: float = np.inf) -> PositionEntropy:
         """A statistic of all runs with intervals; the difference is taken within each replicate, so it is paired."""
         change_R, change_BR = value_R - value_R[0], value_BR - value_BR[:, :1]
         ends, change_interval = (
-            self._intervals(value_BR, value_R, 0.0, highest),
-            self._intervals(change_BR, change_R, -highest, highest),
+            self._intervals(value_BR, value_R, 0.0, max_value),
+            self._intervals(change_BR, change_R, -max_value, max_value),
         )
         return PositionEntropy(name, value_R, tuple(ends), change_R, tuple(change_interval))
 
-    def _intervals(self, value_BQ: Float, value_Q: Float, lowest: float, highest: float) -> list[Interval]:
+    def _intervals(self, value_BQ: Float, value_Q: Float, min_value: float, max_value: float) -> list[Interval]:
         """Percentile intervals widened by Student's t, within the bounds that the statistic has."""
         if self._problems < MIN_EFFECTIVE_PROBLEMS:  # so few problems do not show how much problems differ
             return [Interval(np.nan, np.nan)] * len(value_Q)
         wide = student(percentile_intervals(value_BQ, value_Q), value_Q, value_BQ, self._problems)
-        return [clipped(interval, lowest, highest) for interval in wide]
+        return [clipped(interval, min_value, max_value) for interval in wide]
 
 
 _BOUNDS = ("low", "high")
@@ -227,6 +230,6 @@ _BOUNDS = ("low", "high")
 def _ratio(sums_2: Float) -> Float:
     """Entropy per token, of tokens and entropies along the last axis; NaN where there is no token."""
     tokens, entropy = sums_2[..., 0], sums_2[..., 1]
-    out = np.full(tokens.shape, np.nan)
-    np.divide(entropy, tokens, out=out, where=tokens > 0)
-    return out
+    mean = np.full(tokens.shape, np.nan)
+    np.divide(entropy, tokens, out=mean, where=tokens > 0)
+    return mean

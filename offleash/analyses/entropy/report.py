@@ -5,10 +5,10 @@ The tables are in terminal.py.
 
 import numpy as np
 
-from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies, Measure
+from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL_N, LENGTH, TOKEN, UNREAD, Entropies, Measure
 from offleash.analyses.entropy.positions import Bins, PositionEntropy
 from offleash.analyses.entropy.tokens import SCORE, TokenEntropies
-from offleash.comparing.sentences import NOTABLE
+from offleash.comparing.sentences import NOTABLE_SHARE
 from offleash.render.json import SCHEMA, Json, encode
 from offleash.stats.entropy import Direction, Means, Square
 from offleash.stats.intervals import MIN_EFFECTIVE_PROBLEMS, Interval
@@ -19,7 +19,7 @@ MEANINGS = {
     LENGTH: "tokens per sample, mean over samples, then problems",
     TOKEN: "entropy of the model's own distribution (nats), mean over the tokens of a sample, samples, and problems",
     ANSWER: "plug-in entropy of the answers of a problem (nats), unread samples one class, as in arXiv:2507.14843",
-    EQUAL: "plug-in entropy of the readable answers (nats), each problem rarefied to the number all runs have for it",
+    EQUAL_N: "plug-in entropy of the readable answers (nats), each problem rarefied to the number all runs have for it",
     ALL: "entropy of all possible answers (nats), by the estimator of Chao, Wang and Jost (2013)",
     UNREAD: "share of samples in which no answer was found",
 }
@@ -137,7 +137,7 @@ def _by_run(runs: tuple[str, ...], statistic: Means | PositionEntropy) -> Json:
 
 def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
     """The curve of one kind of position, as lists along the bins."""
-    each = {
+    sections = {
         name: {
             # Tokens are whole in the JSON of schema 1, though equal weights of problems (positions.py) leave fractions.
             "tokens": bins.tokens_QR[:, r].astype(np.int64),
@@ -147,7 +147,7 @@ def _bins_section(runs: tuple[str, ...], bins: Bins) -> Json:
         }
         for r, name in enumerate(runs)
     }
-    return {"bin": bins.bin_Q, "runs": each}
+    return {"bin": bins.bin_Q, "runs": sections}
 
 
 # In words: in which direction token and answer entropy moved, with what interval, and what it means.
@@ -200,7 +200,7 @@ def reading(square: Square, collapsed: bool = False) -> str:
 
 def has_collapsed(entropies: Entropies, r: int) -> bool:
     """Whether the whole interval of both differences of run r shows a fall by more than a quarter."""
-    for name in (TOKEN, EQUAL):
+    for name in (TOKEN, EQUAL_N):
         means = entropies.measures[name].average
         if not means.difference_interval_R[r].high < -COLLAPSE_SHARE * means.value_R[0]:  # False for NaN too
             return False
@@ -212,7 +212,7 @@ def directions_text(entropies: Entropies, r: int) -> str:
     square = entropies.squares[r - 1]
     if square is None:
         return ""
-    token, answer = entropies.measures[TOKEN].average, entropies.measures[EQUAL].average
+    token, answer = entropies.measures[TOKEN].average, entropies.measures[EQUAL_N].average
     notes = [problems_note(entropies, means.problems) for means in (token, answer)]
     changes = (
         f"token entropy {_change_text(token, r)} nats{notes[0]}, "
@@ -235,36 +235,36 @@ def finding(entropies: Entropies) -> str:
 
 def cautions(entropies: Entropies) -> list[str]:
     """What a reader should know before relying on the numbers."""
-    out = []
-    means = [entropies.measures[name].average for name in (TOKEN, EQUAL)]
+    warnings = []
+    means = [entropies.measures[name].average for name in (TOKEN, EQUAL_N)]
     if any(mean.problems > 0 and np.isnan(mean.interval_R[r].low) for mean in means for r in _runs_with_value(mean)):
-        out.append(
+        warnings.append(
             f"Entropies over fewer than {MIN_EFFECTIVE_PROBLEMS} problems have no interval: that is too few to show "
             "how much problems differ. For such a mean, no direction of change is reported."
         )
     for r, name in enumerate(entropies.runs[1:], 1):
-        paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL].average.direction(r)
+        paper, equal = entropies.measures[ANSWER].average.direction(r), entropies.measures[EQUAL_N].average.direction(r)
         if {paper, equal} == {Direction.UP, Direction.DOWN}:
-            out.append(
+            warnings.append(
                 f"{name}: with unread samples as one class, as in the paper, answer entropy {DIRECTION_VERBS[paper]}, "
                 f"while that of readable answers {DIRECTION_VERBS[equal]}: the share of unread samples matters here."
             )
     # Unread samples drop out of the entropies at equal n: a change of format looks like a change of diversity.
     unread = entropies.measures[UNREAD].average.value_R
     for name, share in zip(entropies.runs, unread.tolist(), strict=True):
-        if share >= NOTABLE:
-            out.append(f"{name}: {share:.0%} of the samples are unread and not in the entropies at equal n.")
+        if share >= NOTABLE_SHARE:
+            warnings.append(f"{name}: {share:.0%} of the samples are unread and not in the entropies at equal n.")
     # Plug-in entropy of n answers is at most ln n, so mostly different answers say little more than n.
     distinct = entropies.distinct
     if distinct is not None and distinct.k_K[-1] > 1:
         share_R = (distinct.mean_KR[-1] / distinct.k_K[-1]).tolist()
-        saturated = [name for name, share in zip(entropies.runs, share_R, strict=True) if share > 0.5]
-        if saturated:
-            out.append(
-                f"{' and '.join(saturated)}: more than half of {distinct.k_K[-1]:,} answers are distinct, so answer "
-                "entropy is near its maximum for that many samples (ln n) and would rise with more."
+        saturated_runs = [name for name, share in zip(entropies.runs, share_R, strict=True) if share > 0.5]
+        if saturated_runs:
+            warnings.append(
+                f"{' and '.join(saturated_runs)}: more than half of {distinct.k_K[-1]:,} answers are distinct, so "
+                "answer entropy is near its maximum for that many samples (ln n) and would rise with more."
             )
-    return out
+    return warnings
 
 
 def positions_text(entropies: Entropies) -> str:
@@ -276,12 +276,12 @@ def positions_text(entropies: Entropies) -> str:
     if not parts:
         return ""
     # Of the first run: its text says where a reader should look in the others.
-    highest = max(parts, key=lambda part: float(part.value_R[0]))
-    values = " → ".join(f"{value:.3f}" for value in highest.value_R.tolist())
+    highest_part = max(parts, key=lambda part: float(part.value_R[0]))
+    values = " → ".join(f"{value:.3f}" for value in highest_part.value_R.tolist())
     shares = " → ".join(f"{share:.0%}" for share in positions.forks.value_R.tolist())
     return (
-        f"{entropies.runs[0]} is least certain in the {highest.name} ({values} nats per token); the most uncertain "
-        f"20% of tokens (forks) hold {shares} of all entropy."
+        f"{entropies.runs[0]} is least certain in the {highest_part.name} ({values} nats per token); the most "
+        f"uncertain 20% of tokens (forks) hold {shares} of all entropy."
     )
 
 
@@ -290,8 +290,10 @@ def token_source(tokens: TokenEntropies) -> str:
     if tokens.entropy_P is None:
         return tokens.reason
     source = f"scores of its own model ({tokens.scored_by})" if tokens.source == SCORE else "recorded when drawn"
-    bad = f"; {tokens.not_finite:,} more are not finite and were left out" if tokens.not_finite else ""
-    return f"token entropies of {tokens.samples:,} samples, {source}, under the model's own distribution{bad}"
+    not_finite_text = f"; {tokens.not_finite:,} more are not finite and were left out" if tokens.not_finite else ""
+    return (
+        f"token entropies of {tokens.samples:,} samples, {source}, under the model's own distribution{not_finite_text}"
+    )
 
 
 def ends(interval: Interval, digits: int = 3, sign: bool = True) -> str:
@@ -322,7 +324,7 @@ def _change_text(means: Means, r: int) -> str:
 
 def _known_entropies_text(entropies: Entropies, r: int) -> str:
     """What can be said where one of the two entropies, or both, are not known in both runs."""
-    averages = {"token": entropies.measures[TOKEN].average, "answer": entropies.measures[EQUAL].average}
+    averages = {"token": entropies.measures[TOKEN].average, "answer": entropies.measures[EQUAL_N].average}
     # A measure that is known in both runs is reported although the other is missing.
     known = [
         f"{name} entropy {_change_text(means, r)} nats{problems_note(entropies, means.problems)}"
@@ -336,7 +338,7 @@ def _known_entropies_text(entropies: Entropies, r: int) -> str:
 def _single_run(entropies: Entropies) -> str:
     """The entropies of one run alone, with intervals where they have some."""
     known = []
-    for name, key in (("token entropy", TOKEN), ("answer entropy", EQUAL)):
+    for name, key in (("token entropy", TOKEN), ("answer entropy", EQUAL_N)):
         means = entropies.measures[key].average
         if not np.isnan(means.value_R[0]):
             interval = ends(means.interval_R[0], sign=False)

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, Entropies
+from offleash.analyses.entropy.entropy import ACCURACY, ALL, ANSWER, EQUAL_N, LENGTH, TOKEN, UNREAD, Entropies
 from offleash.analyses.entropy.report import cautions, ends, finding, problems_note, token_source
 from offleash.render.escape import clean
 from offleash.stats.entropy import Means, Square
@@ -21,7 +21,7 @@ NAMES = {
     LENGTH: "length, tokens",
     TOKEN: "token entropy, nats",
     ANSWER: "answer entropy (unread = NA)",
-    EQUAL: "  readable answers, equal n",
+    EQUAL_N: "  readable answers, equal n",
     ALL: "  estimated, all answers",
     UNREAD: "unread samples",
 }
@@ -39,7 +39,7 @@ def show_entropies(console: Console, entropies: Entropies) -> None:
     parts += [
         _directions_table(entropies, r, square) for r, square in enumerate(entropies.squares, 1) if square is not None
     ]
-    parts += [*_parts(entropies), *_distinct(entropies)]
+    parts += [*_parts(entropies), *_distinct_table(entropies)]
     lines = [Text(clean(line)) for line in _sources(entropies)]
     lines += [Text(f"! {clean(line)}", style="yellow") for line in cautions(entropies)]
     lines += [Text(f"· {clean(line)}", style="dim") for line in dict.fromkeys(note.text for note in entropies.notes)]
@@ -78,16 +78,16 @@ def _averages(entropies: Entropies) -> Table:
     """Every measure, mean of benchmarks: one run with its interval, two side by side, more one below the other."""
     first = clean(entropies.runs[0])
     if len(entropies.runs) == 1:
-        table = _table("", first, INTERVAL_HEADING, left=1)
+        table = _table("", first, INTERVAL_HEADING, left_columns=1)
     elif len(entropies.runs) == 2:
-        table = _table("", first, clean(entropies.runs[1]), "difference", INTERVAL_HEADING, left=1)
+        table = _table("", first, clean(entropies.runs[1]), "difference", INTERVAL_HEADING, left_columns=1)
     else:
-        table = _table("", "run", "mean", f"minus {first}", INTERVAL_HEADING, left=2)
+        table = _table("", "run", "mean", f"minus {first}", INTERVAL_HEADING, left_columns=2)
     for name, measure in entropies.measures.items():
         means, named = measure.average, label(entropies, name)
         value_R = [shown_value(name, value) for value in means.value_R.tolist()]
         if len(entropies.runs) == 1:
-            table.add_row(named, *value_R, _ends(name, means.interval_R[0], sign=False))
+            table.add_row(named, *value_R, _interval_text(name, means.interval_R[0], sign=False))
         elif len(entropies.runs) == 2:
             table.add_row(named, *value_R, *difference(name, means, 1))
         else:
@@ -105,9 +105,9 @@ def _averages(entropies: Entropies) -> Table:
 
 def _benchmarks(entropies: Entropies) -> Table:
     """Every measure on every benchmark; the differences where there are two runs."""
-    two = len(entropies.runs) == 2
-    last = ("difference", INTERVAL_HEADING) if two else ()
-    table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left=2)
+    has_two_runs = len(entropies.runs) == 2
+    last = ("difference", INTERVAL_HEADING) if has_two_runs else ()
+    table = _table("", "benchmark", "problems", *map(clean, entropies.runs), *last, left_columns=2)
     sizes = {part: means.problems for part, means in entropies.measures[ACCURACY].benchmarks.items()}
     # The largest benchmarks, then in the order of their names.
     shown = sorted(sorted(sizes, key=lambda part: -sizes[part])[:BENCHMARKS_SHOWN])
@@ -115,7 +115,7 @@ def _benchmarks(entropies: Entropies) -> Table:
         for number, part in enumerate(shown):
             means = measure.benchmarks[part]
             values = [shown_value(name, value) for value in means.value_R.tolist()]
-            difference_cells = difference(name, means, 1) if two else ()
+            difference_cells = difference(name, means, 1) if has_two_runs else ()
             named = NAMES[name].format(k=entropies.k) if number == 0 else ""
             row = (named, clean(part) or "(unnamed)", f"{means.problems:,}", *values, *difference_cells)
             table.add_row(*row, end_section=number == len(shown) - 1)
@@ -128,7 +128,9 @@ def _directions_table(entropies: Entropies, r: int, square: Square) -> Table:
     """The 2x2 of problems by whether token and answer entropy rose or fell: means may hide that problems disagree."""
     known, every = square.problems, len(entropies.problem_P)
     problem_count = f"{every:,}" if known == every else f"{known:,} of {every:,}"
-    table = _table(f"{clean(entropies.runs[r])}, {problem_count} problems", "answers up", "answers down", left=1)
+    table = _table(
+        f"{clean(entropies.runs[r])}, {problem_count} problems", "answers up", "answers down", left_columns=1
+    )
     table.add_row("token entropy up", f"{square.up_up:,}", f"{square.up_down:,}")
     table.add_row("token entropy down", f"{square.down_up:,}", f"{square.down_down:,}")
     if square.level:
@@ -141,21 +143,27 @@ def _parts(entropies: Entropies) -> list[RenderableType]:
     positions = entropies.positions
     if not positions.bins:
         return []
-    two = len(entropies.runs) == 2
-    last = ("difference", INTERVAL_HEADING) if two else ()
+    has_two_runs = len(entropies.runs) == 2
+    last = ("difference", INTERVAL_HEADING) if has_two_runs else ()
     problem_note = problems_note(entropies, positions.problems)
     # --first may have scored other samples than the first k that the measures above are over.
-    more = "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", all scored samples"
-    table = _table(f"entropy per token, nats{more}{problem_note}", *map(clean, entropies.runs), *last, left=1)
+    samples_text = (
+        "" if set(positions.samples_R.tolist()) <= {0, entropies.k * positions.problems} else ", all scored samples"
+    )
+    table = _table(
+        f"entropy per token, nats{samples_text}{problem_note}", *map(clean, entropies.runs), *last, left_columns=1
+    )
     for part in positions.parts:
         values = ["-" if np.isnan(value) else f"{value:.3f}" for value in part.value_R.tolist()]
-        change = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if two else ()
+        change = _difference(float(part.difference_R[1]), part.difference_interval_R[1]) if has_two_runs else ()
         table.add_row(part.name, *values, *change)
     if positions.forks is not None:
         shares = ["-" if np.isnan(value) else f"{value:.1%}" for value in positions.forks.value_R.tolist()]
         forks = positions.forks
         change = (
-            _difference(100 * float(forks.difference_R[1]), _percent(forks.difference_interval_R[1]), 1) if two else ()
+            _difference(100 * float(forks.difference_R[1]), _percent(forks.difference_interval_R[1]), 1)
+            if has_two_runs
+            else ()
         )
         table.add_row("share held by the top 20% of tokens", *shares, *change)
         heights = ["-" if np.isnan(value) else f"{value:.1f}" for value in positions.fork_height_R.tolist()]
@@ -163,12 +171,12 @@ def _parts(entropies: Entropies) -> list[RenderableType]:
     return [table]
 
 
-def _distinct(entropies: Entropies) -> list[RenderableType]:
+def _distinct_table(entropies: Entropies) -> list[RenderableType]:
     """Different answers against k; none where no problem has a readable answer in every run."""
     distinct = entropies.distinct
     if distinct is None or not distinct.problems_K[0]:
         return []
-    table = _table("distinct answers in k samples", *map(clean, entropies.runs), "problems", left=1)
+    table = _table("distinct answers in k samples", *map(clean, entropies.runs), "problems", left_columns=1)
     columns = (column.tolist() for column in (distinct.k_K, distinct.mean_KR, distinct.problems_K))
     for k, mean_R, problems in zip(*columns, strict=True):
         means = ("-" if np.isnan(value) else f"{value:,.2f}" for value in mean_R)
@@ -183,10 +191,12 @@ def _sources(entropies: Entropies) -> list[str]:
     missing = {f"{name}: {why}." for key in (LENGTH, ANSWER) for name, why in entropies.measures[key].reasons.items()}
     lines += sorted(missing)
     scoring = " ".join(lines)
-    read = [
+    scored_counts = [
         (name, int(count)) for name, count in zip(entropies.runs, entropies.positions.samples_R, strict=True) if count
     ]
-    lines += [f"{name}: entropies by position of {count:,} samples, scored by its own model." for name, count in read]
+    lines += [
+        f"{name}: entropies by position of {count:,} samples, scored by its own model." for name, count in scored_counts
+    ]
     for name, why in entropies.positions.reasons.items():
         # One command scores both: a run without any scores needs it printed once.
         command = why.partition(": ")[2]
@@ -194,12 +204,12 @@ def _sources(entropies: Entropies) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _table(*columns: str, left: int) -> Table:
+def _table(*columns: str, left_columns: int) -> Table:
     """A table whose first columns are words and the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     # Columns of numbers never wrap: a number that is cut in two lines is read as two.
     for index, column in enumerate(columns):
-        if index < left:
+        if index < left_columns:
             table.add_column(column)
         else:  # names of runs are folded, numbers never
             wrapped = "\n".join(column[start : start + NAME_WIDTH] for start in range(0, len(column), NAME_WIDTH))
@@ -215,6 +225,6 @@ def _percent(interval: Interval) -> Interval:
     return Interval(100 * interval.low, 100 * interval.high)
 
 
-def _ends(name: str, interval: Interval, sign: bool = True) -> str:
+def _interval_text(name: str, interval: Interval, sign: bool = True) -> str:
     digits = 1 if name in PERCENT else DIGITS.get(name, 3)
     return ends(_percent(interval) if name in PERCENT else interval, digits, sign)

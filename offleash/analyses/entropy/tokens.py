@@ -51,9 +51,9 @@ def first_samples(run: Run, k: int) -> FirstSamples:
     verified = run.verdicts.filter(pl.col("verdict").is_not_null()).select(*KEY)
     # Complete: the last index of each problem is the number of its rows minus one, so none is missing before it.
     ends = verified.group_by("problem").agg(rows=pl.len(), last=pl.col("index").max().cast(pl.Int64))
-    complete, fewest = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
-    complete, fewest = ends.select(whole=complete, least=fewest).collect(engine="streaming").row(0)
-    if complete and (fewest or 0) >= k:
+    are_complete, min_samples = (pl.col("last") + 1 == pl.col("rows")).all(), pl.col("rows").min()
+    are_complete, min_samples = ends.select(whole=are_complete, least=min_samples).collect(engine="streaming").row(0)
+    if are_complete and (min_samples or 0) >= k:
         return lambda frame: frame.filter(pl.col("index") < k)
     rank = pl.col("index").rank("ordinal").over("problem")
     keys = verified.filter(rank <= k).collect().lazy()
@@ -82,8 +82,8 @@ def tokens_of(run: Run, aligned: AlignedTally, r: int, first: FirstSamples | Non
         return TokenEntropies(entropy_P, length_P, DRAW, "", drawn.samples, "", length_reason, drawn.not_finite)
     # Without a record in the draw: scores by the model that drew the run, and by no other.
     if run.own is None or run.own not in run.scores:
-        bad = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
-        why = f"{bad or 'no token entropies'}: {hint}"
+        not_finite_text = f"none of its {drawn.not_finite:,} token entropies is finite" if drawn.not_finite else ""
+        why = f"{not_finite_text or 'no token entropies'}: {hint}"
         return TokenEntropies(None, length_P, reason=why, length_reason=length_reason, not_finite=drawn.not_finite)
     scores = scored_first(run)
     if scores is None:
@@ -103,9 +103,9 @@ def how_to_score(run: Run, path: str = "") -> str:
     """The command that computes a run's token entropies, with its path and its model's name where they are known."""
     sampler, _, name = run.facts.get("model", "").partition(":")
     known = sampler in ("hf", "vllm") and name and name.isprintable()
-    logged = "format" in run.facts and "tool" not in run.facts
-    first = f"offleash import {quote(path) if path else 'LOGS'} -o RUN --texts, then " if logged else ""
-    run_argument = quote(path) if path and not logged else "RUN"
+    is_log_run = "format" in run.facts and "tool" not in run.facts
+    first = f"offleash import {quote(path) if path else 'LOGS'} -o RUN --texts, then " if is_log_run else ""
+    run_argument = quote(path) if path and not is_log_run else "RUN"
     model = quote(f"hf:{name}") if known else "hf:MODEL"
     return f"{first}offleash score {run_argument} --model {model} --first {PAPER_SAMPLES} computes them"
 
@@ -150,8 +150,8 @@ def _means(frame: pl.LazyFrame, aligned: AlignedTally, r: int) -> _ProblemMeans:
     entropy_P, length_P = (
         joined[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in ("entropy", "length")
     )
-    samples, bad = (int(joined[name].fill_null(0).sum()) for name in ("samples", "bad"))
-    return _ProblemMeans(_known(entropy_P), _known(length_P), samples, bad)
+    samples, not_finite = (int(joined[name].fill_null(0).sum()) for name in ("samples", "bad"))
+    return _ProblemMeans(_known(entropy_P), _known(length_P), samples, not_finite)
 
 
 def _known(value_P: Float) -> Float | None:
@@ -181,5 +181,5 @@ def scored_first(run: Run) -> pl.LazyFrame | None:
     seen = (
         before.filter(pl.col("index") <= pl.col("last")).group_by("problem").agg(pl.col("scored").first(), n=pl.len())
     )
-    complete = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
-    return scores if all(complete) else None
+    all_scored = seen.select(pl.len() > 0, (pl.col("scored") == pl.col("n")).all()).collect(engine="streaming").row(0)
+    return scores if all(all_scored) else None

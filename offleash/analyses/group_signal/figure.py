@@ -15,7 +15,7 @@ def signal_by_group_size(plan: TrainingPlan, look: FigureFormat = FIGURE_FORMAT)
     for signal in plan.signals:
         share_of = {"no signal": signal.none, "all wrong": signal.all_wrong, "all right": signal.all_right}
         rows += [{"group": signal.size, "share": rounded(share), "of": name} for name, share in share_of.items()]
-    band: list[Row] = [
+    interval_rows: list[Row] = [
         {"group": signal.size, "low": rounded(signal.low), "high": rounded(signal.high), "of": "no signal"}
         for signal in plan.signals
     ]
@@ -37,12 +37,12 @@ def signal_by_group_size(plan: TrainingPlan, look: FigureFormat = FIGURE_FORMAT)
     points = alt.Chart(data(rows)).mark_point(filled=True, size=30).encode(x=x, y=y, color=colour)
     planned = alt.Chart(data([{"group": plan.group}])).mark_rule(strokeDash=[3, 3], color="#888888").encode(x=x)
     band_y = alt.Y("low:Q", scale=scale, axis=axis)
-    chart = layered(*bands(band, "of", traces, x, band_y), planned, *lines(rows, "of", traces, x, y), points)
-    at = next(signal for signal in plan.signals if signal.size == plan.group)
+    chart = layered(*bands(interval_rows, "of", traces, x, band_y), planned, *lines(rows, "of", traces, x, y), points)
+    planned_signal = next(signal for signal in plan.signals if signal.size == plan.group)
     caption = (
         f"Expected share of groups without signal, from {plan.samples} base samples of each of {len(plan.problems)} "
         "problems. Band: 95%, over all distributions of rates that fit the counts."
     )
-    shares = f"{at.all_wrong:.0%} all wrong, {at.all_right:.0%} all right"
-    text = f"At {plan.group} samples per group, {at.none:.0%} have no signal: {shares}."
+    shares = f"{planned_signal.all_wrong:.0%} all wrong, {planned_signal.all_right:.0%} all right"
+    text = f"At {plan.group} samples per group, {planned_signal.none:.0%} have no signal: {shares}."
     return Figure("groups", "How many groups would teach nothing?", caption, text, (with_size(chart, look),), look)

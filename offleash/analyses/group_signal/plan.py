@@ -35,9 +35,9 @@ from offleash.stats.groups import (
 )
 from offleash.stats.mixture import miss
 
-SIZES = (8, 16, 32, 64, 128, 256, 512)  # of groups: from the usual ones to those of BroRL
-SELDOM = 0.05  # chance of a success in a group, below which a group almost never sees the problem solved
-EXTRAPOLATION = 8  # times the samples drawn, beyond which counts say nothing about rates (docs/statistics.md)
+GROUP_SIZES = (8, 16, 32, 64, 128, 256, 512)  # of groups: from the usual ones to those of BroRL
+RARE_CHANCE = 0.05  # chance of a success in a group, below which a group almost never sees the problem solved
+MAX_EXTRAPOLATION = 8  # times the samples drawn, beyond which counts say nothing about rates (docs/statistics.md)
 SAME_MODEL = RateShift(0.0, 1.0, 0.0)
 # What the GRPO of `demo --quick` (50 steps of 32 groups of 16, learning rate 3e-4) did to rates, fitted on its seeds 1
 # to 4 and judged on seed 0 and on another world: python -m research.chance_of_loss (research/chance_of_loss/README.md).
@@ -86,7 +86,7 @@ class TrainingPlan:
     draws_for_half: int | None  # samples per problem at which half of these are solved
     tokens: float | None  # per sample
     solutions: tuple[SolutionRisk, ...] | None  # None: the counts are not of solutions
-    solutions_missed: tuple[float, ...] = ()  # mean over solutions of `missed`, at each size of SIZES
+    solutions_missed: tuple[float, ...] = ()  # mean over solutions of `missed`, at each size of GROUP_SIZES
 
 
 def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
@@ -102,22 +102,26 @@ def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
     rate_J = posterior.rate_J
     rate_P, solved_P = posterior.mean(rate_J), 1 - posterior.mean(miss(rate_J, group))
     signal_P = np.maximum(solved_P - posterior.mean(rate_J**group), 0.0)
-    raw_P = signal_P * (1 - rate_P)  # of two problems with the same signal the harder one, which GRPO sees less of
-    weight_P = raw_P / raw_P.mean() if raw_P.any() else np.ones_like(raw_P)
+    unscaled_weight_P = signal_P * (
+        1 - rate_P
+    )  # of two problems with the same signal the harder one, which GRPO sees less of
+    weight_P = (
+        unscaled_weight_P / unscaled_weight_P.mean() if unscaled_weight_P.any() else np.ones_like(unscaled_weight_P)
+    )
     by_chance_P, lost_P = np.zeros(len(counted)), np.zeros(len(counted))
     for n in np.unique(drawn_P):  # as many samples as the base had: numbers may differ between problems
         chosen_P = drawn_P == n
         by_chance_P[chosen_P] = chance_lost(posterior, SAME_MODEL, int(n))[chosen_P]
         lost_P[chosen_P] = chance_lost(posterior, GRPO_OF_THE_LAB, int(n))[chosen_P]
-    seldom_P = solved_P < SELDOM
+    rare_P = solved_P < RARE_CHANCE
     samples = int(np.median(drawn_P))
-    solutions, missed = _solutions(run, dict(zip(counted.problem_P, drawn_P, strict=True)), group)
+    solutions, missed_by_size = _solutions(run, dict(zip(counted.problem_P, drawn_P, strict=True)), group)
     return TrainingPlan(
         run=run.name,
         group=group,
         groups=groups,
         samples=samples,
-        signals=group_signal(drawn_P, correct_P, sorted({*SIZES, group}), groups),
+        signals=group_signal(drawn_P, correct_P, sorted({*GROUP_SIZES, group}), groups),
         problems=tuple(
             ProblemPlan(
                 str(counted.problem_P[p]),
@@ -132,11 +136,11 @@ def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
             )
             for p in range(len(counted))
         ),
-        seldom=tuple(str(problem) for problem in counted.problem_P[seldom_P]),
-        draws_for_half=draws_for_half(posterior, seldom_P, EXTRAPOLATION * samples),
+        seldom=tuple(str(problem) for problem in counted.problem_P[rare_P]),
+        draws_for_half=draws_for_half(posterior, rare_P, MAX_EXTRAPOLATION * samples),
         tokens=_tokens(run),
         solutions=solutions,
-        solutions_missed=missed,
+        solutions_missed=missed_by_size,
     )
 
 
@@ -168,19 +172,21 @@ def _solutions(
     drawn_S = np.array([drawn[problem] for problem in counts["problem"]])
     total = counts.select(pl.col("seen").sum().over("problem"))["seen"].to_numpy()
     posterior = seen_posterior(drawn_S, seen_S)
-    other_S1 = ((total - seen_S) / drawn_S)[:, None]  # of the other solutions: known far better than a rare one
-    tau_SJ = np.minimum(posterior.rate_J, 1 - other_S1)
+    other_rate_S1 = ((total - seen_S) / drawn_S)[:, None]  # of the other solutions: known far better than a rare one
+    solution_rate_SJ = np.minimum(posterior.rate_J, 1 - other_rate_S1)
 
-    def missed(size: int) -> np.ndarray:
-        return np.asarray((posterior.weight_PJ * tail_miss(tau_SJ, tau_SJ + other_S1, size)).sum(axis=1))
+    def miss_chance_at(size: int) -> np.ndarray:
+        return np.asarray(
+            (posterior.weight_PJ * tail_miss(solution_rate_SJ, solution_rate_SJ + other_rate_S1, size)).sum(axis=1)
+        )
 
-    missed_S = missed(group)
-    order = np.argsort(-missed_S, kind="stable")
+    miss_chance_S = miss_chance_at(group)
+    order = np.argsort(-miss_chance_S, kind="stable")
     rows = counts.rows()
     risks = tuple(
-        SolutionRisk(rows[s][0], rows[s][1], int(seen_S[s]), int(drawn_S[s]), float(missed_S[s])) for s in order
+        SolutionRisk(rows[s][0], rows[s][1], int(seen_S[s]), int(drawn_S[s]), float(miss_chance_S[s])) for s in order
     )
-    return risks, tuple(float(missed(size).mean()) for size in SIZES)
+    return risks, tuple(float(miss_chance_at(size).mean()) for size in GROUP_SIZES)
 
 
 # The plan as JSON, as a table and as a file of weights.
@@ -211,13 +217,13 @@ def group_plan_document(plan: TrainingPlan) -> Json:
             ],
             "seldom_solved": plan.seldom,
             "draws_for_half": plan.draws_for_half,
-            "draws_for_half_reason": _no_half(plan),
+            "draws_for_half_reason": _why_no_half(plan),
             "problems": plan.problems,
             "solutions": None
             if plan.solutions is None
             else {
                 "count": len(plan.solutions),
-                "missed": dict(zip(map(str, SIZES), plan.solutions_missed, strict=True)),
+                "missed": dict(zip(map(str, GROUP_SIZES), plan.solutions_missed, strict=True)),
                 "at_risk": plan.solutions,
             },
             "solutions_reason": None if plan.solutions is not None else NO_SOLUTIONS,
@@ -228,13 +234,13 @@ def group_plan_document(plan: TrainingPlan) -> Json:
 NO_SOLUTIONS = "the input has counts, but no solutions: give a run folder whose verifier stores them"
 
 
-def _no_half(plan: TrainingPlan) -> str | None:
+def _why_no_half(plan: TrainingPlan) -> str | None:
     """Why there is no number of draws."""
     if plan.draws_for_half is not None:
         return None
     if not plan.seldom:
-        return "no problem is that seldom solved"
-    return f"more than {EXTRAPOLATION * plan.samples:,} samples per problem: counts say nothing beyond that"
+        return "no problem is solved that rarely"
+    return f"more than {MAX_EXTRAPOLATION * plan.samples:,} samples per problem: counts say nothing beyond that"
 
 
 def group_plan_table(plan: TrainingPlan) -> RenderableType:
@@ -261,24 +267,24 @@ def _reading(plan: TrainingPlan) -> str:
     lost = sum(problem.chance_of_loss or 0.0 for problem in plan.problems)
     solved = sum(problem.c > 0 for problem in plan.problems)
     half = (
-        f"Half of them would be solved once in {plan.draws_for_half:,} samples each "
-        f"({plan.draws_for_half * len(plan.seldom):,} samples)."
+        f"To solve half of them once takes {plan.draws_for_half:,} samples each "
+        f"({plan.draws_for_half * len(plan.seldom):,} in total)."
         if plan.draws_for_half is not None
-        else f"Samples for half of them: {_no_half(plan)}."
+        else f"Samples needed to solve half of them: {_why_no_half(plan)}."
     )
     return (
-        f"{clean(plan.run)}: {many(len(plan.problems), 'problem')}, {plan.samples} samples each. A group of "
-        f"{plan.group} almost never (below {SELDOM:.0%}) sees {many(len(plan.seldom), 'problem')} solved. {half} Of "
-        f"the {solved} solved problems, as many samples of the same model would leave {flips:.1f} unsolved by chance, "
-        f"and those of a model trained as in the lab (GRPO, 50 steps) about {lost:.0f}."
+        f"{clean(plan.run)}: {many(len(plan.problems), 'problem')}, {plan.samples} samples each. For "
+        f"{many(len(plan.seldom), 'problem')} a group of {plan.group} rarely has a correct sample (chance below "
+        f"{RARE_CHANCE:.0%}). {half} Of the {solved} solved problems, a second draw of the same size would miss "
+        f"{flips:.1f} by chance, and one from a model trained as in the lab (GRPO, 50 steps) about {lost:.0f}."
     )
 
 
 def _risks(plan: TrainingPlan) -> str:
     if plan.solutions is None:
         return f"Solutions at risk are left out: {NO_SOLUTIONS}."
-    at = SIZES.index(plan.group) if plan.group in SIZES else None
-    share = "" if at is None else f" with a mean chance of {plan.solutions_missed[at]:.0%}"
+    size_index = GROUP_SIZES.index(plan.group) if plan.group in GROUP_SIZES else None
+    share = "" if size_index is None else f" with a mean chance of {plan.solutions_missed[size_index]:.0%}"
     lines = [
         f"{many(len(plan.solutions), 'solution')} seen. A group of {plan.group} has a signal and misses one of them"
         f"{share}: what a group does not sample loses probability. Most at risk:"
@@ -308,9 +314,9 @@ def write_weights(plan: TrainingPlan, run: Run, path: Path) -> None:
     if path.suffix.lower() == ".jsonl":
         write_bytes(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), "--weights")
         return
-    out = io.BytesIO()
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(out)
-    write_bytes(path, out.getvalue(), "--weights")
+    buffer = io.BytesIO()
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
+    write_bytes(path, buffer.getvalue(), "--weights")
 
 
 def _dataset_row(row: dict[str, object], index: int) -> dict[str, object]:

@@ -132,8 +132,8 @@ def cross_support(
     if reason:
         return CrossSupport(no_support.k, no_support.epsilon, (), None, reason)
     rows = [row for cell, r in FINDER_BY_CLASS.items() for row in _class_rows(detail, cell, scored[r], r)]
-    together = _both_runs(detail, scored, run_models, first)
-    both, why = (None, together) if isinstance(together, str) else (together, "")
+    both_runs = _both_runs(detail, scored, run_models, first)
+    both, why = (None, both_runs) if isinstance(both_runs, str) else (both_runs, "")
     return CrossSupport(no_support.k, no_support.epsilon, tuple(rows), both, both_reason=why)
 
 
@@ -181,12 +181,14 @@ def _class_rows(detail: ProblemDetail, cell: str, samples: ScoredSamples, r: int
     drawn_P, correct_P = tally.drawn_PR[tally_row_P, r], tally.correct_PR[tally_row_P, r]
     # Estimate. A record that stopped at a success has one weighing sample less (see _usable_samples).
     weighted_count_P = np.where(stopped_P, correct_P - 1, correct_P)
-    usable, n_P = _usable_samples(right, finder, other, until, stopped_P, drawn_P)
-    mass = importance_mass(usable[other].to_numpy(), usable["own"].to_numpy(), usable["row"].to_numpy(), n_P)
+    usable_samples, n_P = _usable_samples(right, finder, other, until, stopped_P, drawn_P)
+    mass = importance_mass(
+        usable_samples[other].to_numpy(), usable_samples["own"].to_numpy(), usable_samples["row"].to_numpy(), n_P
+    )
     # The reading from the better of the two bounds, and whether the certain one alone gives the same.
     k, low_P = detail.comparison.change.k, trusted_bound(bound_P, mass)
     chance_P, readings, certain_reach = chance_within(low_P, k), reach(low_P, k), reach(bound_P, k)
-    counts = _counts_by_row(right, usable, distinct, other, tally_row_P.size)
+    counts = _counts_by_row(right, usable_samples, distinct, other, tally_row_P.size)
     return [
         CrossSupportRow(
             problem=str(tally.problem_P[tally_row]),
@@ -245,7 +247,7 @@ def _usable_samples(
 
 
 def _counts_by_row(
-    right: pl.DataFrame, usable: pl.DataFrame, distinct: pl.DataFrame, other: str, rows: int
+    right: pl.DataFrame, usable_samples: pl.DataFrame, distinct: pl.DataFrame, other: str, rows: int
 ) -> dict[str, np.ndarray]:
     """Per row: distinct completions, samples that the other's decoding excludes, and samples that have a weight."""
 
@@ -253,7 +255,7 @@ def _counts_by_row(
         return np.bincount(frame["row"].to_numpy(), minlength=rows)
 
     cut = right.filter((pl.col(other) == float("-inf")) & ~pl.col("retokenised"))
-    return {"distinct": count(distinct), "excluded": count(cut), "usable": count(usable)}
+    return {"distinct": count(distinct), "excluded": count(cut), "usable": count(usable_samples)}
 
 
 def _both_runs(
@@ -275,13 +277,13 @@ def _both_runs(
     n = int(min(first, *tally.budget_R))
     heads = [samples.frame.filter(pl.col("index") < n) for samples in scored]
     scored_PR, judged_PR = (
-        _counts_of(frames, problems) for frames in (heads, [head.filter("judged") for head in heads])
+        _counts_of(frames, problems) for frames in (heads, [first_samples.filter("judged") for first_samples in heads])
     )
     # A problem counts where all of its first n samples are scored in both runs, and some of each have a verdict.
     known_P = (scored_PR == n).all(axis=1) & (judged_PR > 0).all(axis=1)
     if not known_P.any():
         return f"no problem has its first {n:,} samples scored and judged in both runs"
-    weightable = [_with_both_logprobs(head) for head in heads]
+    weightable = [_with_both_logprobs(first_samples) for first_samples in heads]
     right = pl.concat(weightable)
     tally_row_S, logs = right["tally_row"].to_numpy(), [right[f"law_{side}"].to_numpy() for side in SIDES]
     n_PR = np.where(known_P[:, None], judged_PR, 0).astype(np.float64)
@@ -292,7 +294,8 @@ def _both_runs(
         frames.filter(pl.col(f"law_{side}").is_finite()) for frames, side in zip(weightable, SIDES, strict=True)
     ]
     hits_PR, right_PR = (
-        _counts_of(frames, problems) for frames in (possible, [head.filter("correct") for head in heads])
+        _counts_of(frames, problems)
+        for frames in (possible, [first_samples.filter("correct") for first_samples in heads])
     )
     # Samples that a run's own law excludes (possible only by rounding at the edge of top-p) are in neither estimate.
     own_rate_PR = np.divide(hits_PR, n_PR, out=np.zeros_like(n_PR), where=n_PR > 0)
@@ -322,10 +325,10 @@ def _total_by_side(count_PR: Integer) -> dict[str, int]:
     return dict(zip(SIDES, count_PR.sum(axis=0).tolist(), strict=True))
 
 
-def _with_both_logprobs(head: pl.DataFrame) -> pl.DataFrame:
+def _with_both_logprobs(samples: pl.DataFrame) -> pl.DataFrame:
     """Correct samples whose probability is known under both laws."""
     known = pl.col("law_before").is_not_null() & pl.col("law_after").is_not_null()
-    kept = head.filter(pl.col("correct") & ~pl.col("retokenised") & known)
+    kept = samples.filter(pl.col("correct") & ~pl.col("retokenised") & known)
     return kept.select("tally_row", "law_before", "law_after")
 
 
@@ -371,12 +374,14 @@ def leash(
             return Divergences((), 0, f"{run_model.run} was imported without its decoding")
         if not run_model.decoding.is_plain:
             decoding = run_model.decoding
-            how = f"{run_model.run} was drawn at temperature {decoding.temperature:g}, top-p {decoding.top_p:g}"
+            decoding_note = (
+                f"{run_model.run} was drawn at temperature {decoding.temperature:g}, top-p {decoding.top_p:g}"
+            )
             return Divergences(
                 (),
                 0,
-                f"{how}: the KL divergence of two models needs samples at temperature 1, top-p 1, without top-k or "
-                "min-p",
+                f"{decoding_note}: the KL divergence of two models needs samples at temperature 1, top-p 1, without "
+                "top-k or min-p",
             )
         if run_model.decoding.stop:
             return Divergences(
@@ -387,7 +392,7 @@ def leash(
         return Divergences((), 0, reason)
     divergences = [_divergence(detail, samples, first) for samples in scored]
     heads = [_head(samples, first) for samples in scored]
-    retokenised = sum(int(head["retokenised"].sum()) for head in heads)
+    retokenised = sum(int(first_samples["retokenised"].sum()) for first_samples in heads)
     return Divergences(tuple(divergence for divergence in divergences if divergence is not None), retokenised)
 
 
@@ -411,11 +416,11 @@ def _head(samples: ScoredSamples, first: int) -> pl.DataFrame:
 
 def _divergence(detail: ProblemDetail, samples: ScoredSamples, first: int) -> Divergence | None:
     """The mean over a run's samples of its own log-probability minus the other's, both as they were scored."""
-    head = _head(samples, first)
-    if not head.height:
+    first_samples = _head(samples, first)
+    if not first_samples.height:
         return None
     other = SIDES[1 - SIDES.index(samples.side)]
-    rows = head.with_columns(gap=pl.col(samples.side) - pl.col(other))
+    rows = first_samples.with_columns(gap=pl.col(samples.side) - pl.col(other))
     problems, tally_row_S = len(detail.tally), rows["tally_row"].to_numpy()
     gap_P = problem_means(rows["gap"].to_numpy(), tally_row_S, problems)
     length_P = problem_means(rows[f"tokens_{samples.side}"].to_numpy(), tally_row_S, problems)

@@ -47,7 +47,7 @@ def perplexity(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigu
     facets = tuple(
         _facet(subject, kind, [spread for spread in shown if spread.traces == kind], labels, look) for kind in kinds
     )
-    return Figure("perplexity", TITLE, *_words(subject, shown, kinds[0]), facets)
+    return Figure("perplexity", TITLE, *_caption_and_alt(subject, shown, kinds[0]), facets)
 
 
 def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[str, str], look: FigureFormat) -> Chart:
@@ -88,12 +88,12 @@ def _facet(subject: FigureInput, kind: str, spreads: list[Spread], labels: dict[
         "model:N", scale=alt.Scale(domain=model_names, range=MODEL_SHAPES[: len(model_names)]), legend=model_legend
     )
     points = chart.mark_point(filled=True, size=30 if look.paper else 70, opacity=1)
-    marked = points.encode(x="median:Q", shape=shape, tooltip=tips)
+    medians_chart = points.encode(x="median:Q", shape=shape, tooltip=tips)
     height = (9 if look.paper else 16) * max(2, len(model_names) + 1) * max(len(order), 1)
-    return with_size(layered(bars, marked), look, height, FACET_TITLES[kind])
+    return with_size(layered(bars, medians_chart), look, height, FACET_TITLES[kind])
 
 
-def _words(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str, str]:
+def _caption_and_alt(subject: FigureInput, spreads: list[Spread], kind: str) -> tuple[str, str]:
     """The caption, and the medians of one kind of samples as a sentence."""
     before, after = names(subject.comparison)
     runs = {"before": before, "after": after}

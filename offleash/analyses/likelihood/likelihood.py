@@ -133,7 +133,7 @@ def likelihood(
     if request.states_decoding and all(read_origin(folder) is not None for folder in folders):
         raise OffleashError("Both runs record their decoding. Leave out --decoding, --temperature and --top-p.")
     file = None if request.traces is None else read_traces(request.traces, _tally_rows(comparison), request.columns)
-    wanted = (
+    requests = (
         []
         if file is None
         else [
@@ -145,7 +145,7 @@ def likelihood(
     if request.scoring:
         progress("counting missing scores")
         estimate = estimate_scoring(
-            select_samples(comparison, problems.class_k_P.tolist(), run_models, request.first), run_models, wanted
+            select_samples(comparison, problems.class_k_P.tolist(), run_models, request.first), run_models, requests
         )
         known = check_models(estimate, run_models)
         announce(estimate)
@@ -157,7 +157,7 @@ def likelihood(
             f"No sample of {comparison.before.name} or {comparison.after.name} is scored by both models. "
             "Leave out --no-scoring."
         )
-    external, summary = _external_traces(file, wanted)
+    external, summary = _external_traces(file, requests)
     own_samples = [own_traces(part, run_model.run) for part, run_model in zip(scored, run_models, strict=True)]
     first_samples = [
         own_traces(part, run_model.run, request.first) for part, run_model in zip(scored, run_models, strict=True)
@@ -185,7 +185,9 @@ def _tally_rows(comparison: Comparison) -> dict[str, int]:
     """
     rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
     for names in reversed(comparison.counted.own):
-        rows |= {own: rows[problem] for own, problem in names.select("own", "problem").iter_rows() if problem in rows}
+        rows |= {
+            own_id: rows[problem] for own_id, problem in names.select("own", "problem").iter_rows() if problem in rows
+        }
     return rows
 
 
@@ -193,16 +195,16 @@ def _own_samples(comparison: Comparison, r: int) -> dict[int, str]:
     """A run's own ids of the problems, by row of the tally."""
     rows = {problem: row for row, problem in enumerate(comparison.counted.problems["problem"].to_list())}
     ids = comparison.counted.own[r].select("own", "problem").iter_rows()
-    return {rows[problem]: own for own, problem in ids if problem in rows}
+    return {rows[problem]: own_id for own_id, problem in ids if problem in rows}
 
 
 def _external_traces(
-    file: TraceFile | None, wanted: list[TraceRequest]
+    file: TraceFile | None, requests: list[TraceRequest]
 ) -> tuple[pl.DataFrame, TraceFileSummary | None]:
     """The external traces with both models' scores, and how many have none, and why."""
     if file is None:
         return external_traces((), {side: [] for side in SIDES}), None
-    sums: dict[str, list[ScoredSample]] = {request.run_model.side: sums_of(request) for request in wanted}
+    sums: dict[str, list[ScoredSample]] = {request.run_model.side: sums_of(request) for request in requests}
     frame = external_traces(file.traces, sums)
     reasons: dict[str, int] = {}
     windowed = 0

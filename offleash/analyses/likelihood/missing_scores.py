@@ -46,8 +46,10 @@ class SampleSelection:
         verdicts = open_run(self.run_model.folder, verifier=self.verifier).verdicts
         if self.problems and self.verifier and verdicts is not None:
             right = (pl.col("verdict").cast(pl.String) == Verdict.CORRECT.value).fill_null(False)
-            here = pl.col("problem").is_in(list(self.problems))
-            parts.append(samples.filter(here).join(verdicts.filter(right & here).select(KEY), on=KEY, how="semi"))
+            in_problems = pl.col("problem").is_in(list(self.problems))
+            parts.append(
+                samples.filter(in_problems).join(verdicts.filter(right & in_problems).select(KEY), on=KEY, how="semi")
+            )
         return pl.concat(parts).unique().collect(engine="streaming")
 
 
@@ -95,8 +97,8 @@ def select_samples(
 ) -> list[SampleSelection]:
     """The selection of each run; a run without texts is refused."""
     cells = pl.DataFrame({"problem": comparison.counted.problems["problem"], "cell": list(class_P)})
-    crossed = cells.filter(pl.col("cell").is_in(["E", "S"]))
-    out = []
+    changed_cells = cells.filter(pl.col("cell").is_in(["E", "S"]))
+    selections = []
     for run_model, run, names in zip(
         run_models, (comparison.before, comparison.after), comparison.counted.own, strict=True
     ):
@@ -104,24 +106,26 @@ def select_samples(
             raise OffleashError(
                 f"{run_model.folder} has no sample texts, so there is nothing to score. Import its logs with --texts."
             )
-        own = frozenset(names.join(crossed, on="problem")["own"].to_list())
-        out.append(SampleSelection(run_model, run.verifier, first, own))
-    return out
+        own_ids = frozenset(names.join(changed_cells, on="problem")["own"].to_list())
+        selections.append(SampleSelection(run_model, run.verifier, first, own_ids))
+    return selections
 
 
 def estimate_scoring(
-    chosen: Sequence[SampleSelection], run_models: tuple[RunModel, RunModel], wanted: Sequence[TraceRequest]
+    chosen: Sequence[SampleSelection], run_models: tuple[RunModel, RunModel], requests: Sequence[TraceRequest]
 ) -> ScoringEstimate:
     """What is missing: both models score both runs, so four jobs, and the traces under both."""
     steps = []
     for selection in chosen:
         keys, folder = selection.keys(), selection.run_model.folder
-        for by in run_models:
-            named = scores_under(folder, by)
-            there = scan_scores(folder, named.name).select(KEY) if named.name in scored_models(folder) else None
-            left = keys if there is None else keys.join(there.collect(engine="streaming"), on=KEY, how="anti")
-            steps.append(ScoringJob(selection, by, named, keys.height, left.height))
-    return ScoringEstimate(tuple(steps), {request.run_model.side: missing(request) for request in wanted})
+        for scoring_model in run_models:
+            named = scores_under(folder, scoring_model)
+            stored_keys = scan_scores(folder, named.name).select(KEY) if named.name in scored_models(folder) else None
+            missing_keys = (
+                keys if stored_keys is None else keys.join(stored_keys.collect(engine="streaming"), on=KEY, how="anti")
+            )
+            steps.append(ScoringJob(selection, scoring_model, named, keys.height, missing_keys.height))
+    return ScoringEstimate(tuple(steps), {request.run_model.side: missing(request) for request in requests})
 
 
 def check_models(estimate: ScoringEstimate | None, run_models: tuple[RunModel, RunModel]) -> list[str]:

@@ -95,15 +95,15 @@ def run_folder(argument: str) -> Path:
     return path
 
 
-def run_model_of(side: str, run: str, folder: Path, given: ModelOverride) -> RunModel:
+def run_model_of(side: str, run: str, folder: Path, override: ModelOverride) -> RunModel:
     """The law of a run folder, from what it records and what the user says."""
     origin = read_origin(folder)
-    if given.model is not None:
+    if override.model is not None:
         # the prompts are those of the run, whatever its model is called now
         chat = stored_chat_options(origin.about if origin is not None else {})
-        model = model_of(given.model, given.settings, given.raw, chat)
+        model = model_of(override.model, override.settings, override.raw, chat)
     elif origin is not None:
-        model = _recorded_model(side, folder, origin, given)
+        model = _recorded_model(side, folder, origin, override)
     else:
         raise OffleashError(
             f"{folder} was imported and does not record its model. Name it with --model-{side} hf:PATH."
@@ -113,13 +113,13 @@ def run_model_of(side: str, run: str, folder: Path, given: ModelOverride) -> Run
             f"{model} cannot score texts: that needs the full distribution of every token, which only hf: provides. "
             f"Name the weights that drew {folder} with --model-{side} hf:PATH."
         )
-    decoding = decoding_of(origin.decoding) if origin is not None else given.decoding
+    decoding = decoding_of(origin.decoding) if origin is not None else override.decoding
     if origin is None and decoding is not None:
         decoding = replace(decoding, max_tokens=UNKNOWN_TOKEN_LIMIT)
     seen = "" if origin is None else str(origin.about.get("fingerprint") or "")
     settings_of(model)  # refuses an unknown setting now, also where the model has nothing to score
-    named, now = given.model is not None, weights_of(model)
-    return RunModel(side, run, folder, model, decoding or SamplingParams(), decoding is not None, seen, named, now)
+    named, weights = override.model is not None, weights_of(model)
+    return RunModel(side, run, folder, model, decoding or SamplingParams(), decoding is not None, seen, named, weights)
 
 
 def weights_of(model: Model) -> str:
@@ -133,30 +133,36 @@ def scores_under(folder: Path, run_model: RunModel) -> ScoreFolder:
     Scores count as the law's own by the fingerprint of the weights, or by the name of the model. Scores under that name
     made with other weights, another dtype or other prompts are refused: they would be taken for those of the law.
     """
-    word, wanted = str(run_model.model), {name: run_model.decoding.document()[name] for name in DECODING_FIELDS}
-    taken = scored_models(folder)
+    model_text, requested_decoding = (
+        str(run_model.model),
+        {name: run_model.decoding.document()[name] for name in DECODING_FIELDS},
+    )
+    existing_names = scored_models(folder)
     refusals: list[tuple[Path, list[SettingDifference]]] = []  # raised only if no other name holds scores by this law
-    for name in taken:
+    for name in existing_names:
         stored = read_score_metadata(folder, name) or {}
         about = stored.get("about")
         known = about if isinstance(about, Mapping) else {}
         same_weights = known.get("fingerprint") == run_model.weights != ""
-        if stored.get("decoding") != wanted or not (stored.get("model") == word or same_weights):
+        if stored.get("decoding") != requested_decoding or not (stored.get("model") == model_text or same_weights):
             continue
         differing = score_differences(run_model, known)
         if not differing:
             return ScoreFolder(name, str(stored["model"]))
-        if stored.get("model") == word:
+        if stored.get("model") == model_text:
             refusals.append((scores_folder(folder, name), differing))
-    for refused, differing in refusals:
-        refuse_other_scores(refused, run_model, differing)
-    plain = folder_name(word)
+    for refused_folder, differing in refusals:
+        refuse_other_scores(refused_folder, run_model, differing)
+    plain = folder_name(model_text)
     return ScoreFolder(
-        plain if plain not in taken else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(wanted))}", word
+        plain
+        if plain not in existing_names
+        else f"{plain}-{'-'.join(f'{number:g}' for number in _numbers(requested_decoding))}",
+        model_text,
     )
 
 
-def _recorded_model(side: str, folder: Path, origin: Origin, given: ModelOverride) -> Model:
+def _recorded_model(side: str, folder: Path, origin: Origin, override: ModelOverride) -> Model:
     """The model that a run records as its origin, as it would be loaded to score: vLLM's weights by `hf:`."""
     try:
         model = model_of(origin.model)
@@ -164,8 +170,8 @@ def _recorded_model(side: str, folder: Path, origin: Origin, given: ModelOverrid
         raise OffleashError(f"{folder}: {error} Name the model with --model-{side} hf:PATH.") from None
     about = origin.about.get("settings")
     dtype = {"dtype": str(about["dtype"])} if isinstance(about, Mapping) and "dtype" in about else {}
-    settings = {**(dtype if model.sampler == "hf" else {}), **(given.settings or {})}
-    raw = given.raw or bool(origin.about.get("raw"))
+    settings = {**(dtype if model.sampler == "hf" else {}), **(override.settings or {})}
+    raw = override.raw or bool(origin.about.get("raw"))
     return replace(
         model,
         sampler="hf" if model.sampler == "vllm" else model.sampler,
@@ -181,14 +187,14 @@ def score_differences(run_model: RunModel, about: Mapping[str, object]) -> list[
     Weights whose fingerprint is not known, and a dtype that is left to the loader, are not compared.
     """
     fingerprint, settings = str(about.get("fingerprint") or ""), about.get("settings")
-    made = settings.get("dtype") if isinstance(settings, Mapping) else None
+    stored_dtype = settings.get("dtype") if isinstance(settings, Mapping) else None
     dtype = run_model.model.settings.get("dtype", AUTO_DTYPE)
-    stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": made}
+    stored = {"fingerprint": fingerprint, "raw": bool(about.get("raw")), "dtype": stored_dtype}
     stored |= {name: about.get(name) for name in ("system", "chat_kwargs")}
     requested = {
         "fingerprint": run_model.weights or fingerprint,
         "raw": run_model.model.raw,
-        "dtype": made if made is None or dtype == AUTO_DTYPE else dtype,
+        "dtype": stored_dtype if stored_dtype is None or dtype == AUTO_DTYPE else dtype,
         **run_model.model.chat.to_document,
     }
     return differences(stored, requested)

@@ -100,14 +100,14 @@ def groups(detail: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
 
     Of a model's own samples only correct ones; of external traces all that are not known to be wrong.
     """
-    usable = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
-    all_author_groups = [_groups(detail, part, ALL_BENCHMARKS) for part in _authors(usable)]
+    usable_traces = traces.filter(pl.col("correct").fill_null(~pl.col("own")))
+    all_author_groups = [_groups(detail, author_traces, ALL_BENCHMARKS) for author_traces in _authors(usable_traces)]
     names = sorted(set(detail.tally.benchmark_P.tolist()))
     if len(names) > 1:
         rows_of = {name: np.flatnonzero(detail.tally.benchmark_P == name) for name in names}
-        for part in _authors(usable):
+        for author_traces in _authors(usable_traces):
             all_author_groups += [
-                _groups(detail, part.filter(pl.col("tally_row").is_in(rows_of[name])), name) for name in names
+                _groups(detail, author_traces.filter(pl.col("tally_row").is_in(rows_of[name])), name) for name in names
             ]
     return [group for author_groups in all_author_groups for group in author_groups]
 
@@ -115,7 +115,9 @@ def groups(detail: ProblemDetail, traces: pl.DataFrame) -> list[TraceGroup]:
 def styles(detail: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
     """Correct minus wrong for every author that has both on some problem, over all problems and by class."""
     return [
-        style for part in _authors(traces.filter(pl.col("correct").is_not_null())) for style in _styles(detail, part)
+        style
+        for author_traces in _authors(traces.filter(pl.col("correct").is_not_null()))
+        for style in _styles(detail, author_traces)
     ]
 
 
@@ -123,52 +125,54 @@ def _authors(traces: pl.DataFrame) -> list[pl.DataFrame]:
     return [part for _, part in sorted(traces.group_by("own", "author"), key=lambda group: group[0]) if part.height]
 
 
-def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
+def _groups(detail: ProblemDetail, author_traces: pl.DataFrame, benchmark: str) -> list[TraceGroup]:
     """One author's traces by class.
 
     Each statistic is a ratio of two columns per problem: the weighted sum of a value over the problem's traces, and the
     sum of weights. All columns, four per class, are resampled together, so intervals of classes and of differences come
     from the same replicates of problems.
     """
-    if not part.height:
+    if not author_traces.height:
         return []
-    tally_row_T, problems = part["tally_row"].to_numpy(), len(detail.tally)
-    cell_T = detail.class_k_P[tally_row_T]
-    cells = [cell for cell in CELLS if (cell_T == cell).any()]
-    code_T = np.searchsorted(np.array(sorted(cells)), cell_T) if cells else np.zeros(len(cell_T), np.int64)
-    known_T = np.isin(cell_T, cells)
+    tally_row_T, problems = author_traces["tally_row"].to_numpy(), len(detail.tally)
+    class_T = detail.class_k_P[tally_row_T]
+    cells = [cell for cell in CELLS if (class_T == cell).any()]
+    class_code_T = np.searchsorted(np.array(sorted(cells)), class_T) if cells else np.zeros(len(class_T), np.int64)
+    known_T = np.isin(class_T, cells)
     # 1 / (traces of the problem), so that every problem weighs the same; problems without a class weigh nothing.
-    weight_T = np.where(known_T, equal_weights(tally_row_T, code_T), 0.0)
-    length_T, before_T, after_T = (part[name].to_numpy().astype(np.float64) for name in ("tokens", "before", "after"))
+    weight_T = np.where(known_T, equal_weights(tally_row_T, class_code_T), 0.0)
+    length_T, before_T, after_T = (
+        author_traces[name].to_numpy().astype(np.float64) for name in ("tokens", "before", "after")
+    )
     # Long traces have a lower perplexity per token (the beginning is the least predictable), and classes differ in
     # length: a second set of weights gives all classes the same distribution of lengths.
     matched_T = np.zeros(len(weight_T))
-    matched_T[known_T] = matched_weights(length_T[known_T], code_T[known_T], weight_T[known_T])
+    matched_T[known_T] = matched_weights(length_T[known_T], class_code_T[known_T], weight_T[known_T])
     numerators, denominators = [], []
     for cell in cells:
         for value_T, weights_T in ((-before_T, weight_T), (-after_T, weight_T), (after_T - before_T, weight_T),
                                 (after_T - before_T, matched_T)):  # fmt: skip
-            chosen_T = np.where(cell_T == cell, weights_T, 0.0)
+            chosen_T = np.where(class_T == cell, weights_T, 0.0)
             numerators.append(by_problem(value_T, chosen_T, tally_row_T, problems))
             denominators.append(by_problem(np.ones_like(value_T), chosen_T, tally_row_T, problems))
     if not cells:
         return []
     estimates = _estimates(detail, np.stack(numerators, axis=1), np.stack(denominators, axis=1))
-    out = []
+    groups = []
     for number, cell in enumerate(cells):
         before, after, ratio, matched = estimates[4 * number : 4 * number + 4]
-        in_class_T = cell_T == cell
+        in_class_T = class_T == cell
         with np.errstate(over="ignore"):  # a trace that a model finds impossible has an infinite perplexity
             perplexity = {"before": np.exp(-before_T[in_class_T]), "after": np.exp(-after_T[in_class_T])}
-        out.append(
+        groups.append(
             TraceGroup(
-                author=str(part["author"][0]),
-                own=bool(part["own"][0]),
+                author=str(author_traces["author"][0]),
+                own=bool(author_traces["own"][0]),
                 benchmark=benchmark,
                 cell=cell,
                 problems=len(np.unique(tally_row_T[in_class_T])),
                 traces=int(in_class_T.sum()),
-                unjudged=int(part["correct"].is_null().to_numpy()[in_class_T].sum()),
+                unjudged=int(author_traces["correct"].is_null().to_numpy()[in_class_T].sum()),
                 tokens=float(np.average(length_T[in_class_T], weights=weight_T[in_class_T])),
                 perplexity={"before": _exp_estimate(before), "after": _exp_estimate(after)},
                 mean_perplexity={
@@ -179,12 +183,12 @@ def _groups(detail: ProblemDetail, part: pl.DataFrame, benchmark: str) -> list[T
                 matched=matched if np.isfinite(matched.value) else None,
             )
         )
-    return out
+    return groups
 
 
-def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
+def _styles(detail: ProblemDetail, traces: pl.DataFrame) -> list[Style]:
     """One author's difference on the D problems with correct and wrong traces; three columns per kind, as `_groups`."""
-    mean = part.group_by("tally_row", "correct").agg(pl.col("before", "after").mean())
+    mean = traces.group_by("tally_row", "correct").agg(pl.col("before", "after").mean())
     right, wrong = mean.filter("correct"), mean.filter(~pl.col("correct"))
     both = right.join(wrong, on="tally_row", suffix="_wrong").sort("tally_row")
     if not both.height:
@@ -203,8 +207,8 @@ def _styles(detail: ProblemDetail, part: pl.DataFrame) -> list[Style]:
         denominator_PQ[tally_row_D[chosen_D], columns] = 1.0
     estimates, author, own = (
         _estimates(detail, numerator_PQ, denominator_PQ),
-        str(part["author"][0]),
-        bool(part["own"][0]),
+        str(traces["author"][0]),
+        bool(traces["own"][0]),
     )
     return [
         Style(author, own, kind, int(denominator_PQ[:, 3 * number].sum()), *estimates[3 * number : 3 * number + 3])
@@ -259,14 +263,14 @@ def perplexities(detail: ProblemDetail) -> list[Spread]:
     A run has no spread of ALL_SAMPLES under a model that scored selected samples alone; which ones, says
     `models_with_selected_scores`.
     """
-    out = []
+    spreads = []
     for side, r in SIDES.items():
         run = (detail.comparison.before, detail.comparison.after)[r]
         for model in sorted(run.scores):
             traces = _traces(detail, r, run.scores[model])
-            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _unselected(detail, r, model, traces)}
-            out += _spreads(side, model, kinds)
-    return out
+            kinds = {CORRECT: traces.filter("correct"), ALL_SAMPLES: _first_samples(detail, r, model, traces)}
+            spreads += _spreads(side, model, kinds)
+    return spreads
 
 
 def models_with_selected_scores(spreads: list[Spread]) -> list[tuple[str, str]]:
@@ -280,8 +284,8 @@ def models_with_selected_scores(spreads: list[Spread]) -> list[tuple[str, str]]:
 def _known(detail: ProblemDetail, r: int) -> pl.DataFrame:
     """The problems of a comparison by this run's own ids, with their classes."""
     classes = pl.DataFrame({"name": detail.problems["problem"], "cls": detail.class_k_P.tolist()})
-    own = detail.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
-    return own.join(classes, on="name").select("problem", "cls")
+    own_ids = detail.comparison.counted.own[r].rename({"problem": "name", "own": "problem"})
+    return own_ids.join(classes, on="name").select("problem", "cls")
 
 
 def _traces(detail: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame:
@@ -301,15 +305,15 @@ def _traces(detail: ProblemDetail, r: int, scores: pl.LazyFrame) -> pl.DataFrame
 
 def _spreads(side: str, model: str, kinds: dict[str, pl.DataFrame]) -> list[Spread]:
     """Quartiles of perplexity by kind of sample and class."""
-    out = []
-    for kind, part in kinds.items():
-        for (cell,), group in part.drop_nulls("perplexity").group_by("cls", maintain_order=True):
+    spreads = []
+    for kind, kind_traces in kinds.items():
+        for (cell,), group in kind_traces.drop_nulls("perplexity").group_by("cls", maintain_order=True):
             low, median, high = np.quantile(group["perplexity"].to_numpy(), QUARTILES)
-            out.append(Spread(side, model, str(cell), kind, group.height, float(low), float(median), float(high)))
-    return sorted(out, key=lambda spread: (spread.traces, spread.problems))
+            spreads.append(Spread(side, model, str(cell), kind, group.height, float(low), float(median), float(high)))
+    return sorted(spreads, key=lambda spread: (spread.traces, spread.problems))
 
 
-def _unselected(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
+def _first_samples(detail: ProblemDetail, r: int, model: str, traces: pl.DataFrame) -> pl.DataFrame:
     """Samples that no verdict selected: the first ones of each problem, as far as they are scored without a gap.
 
     The positions count how many were scored whatever their verdicts. Without positions (older scores): only correct
@@ -335,9 +339,9 @@ def _gaps(run: Run, known: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
     """The index of the first sample that has no score, of each problem that has one: problem, gap."""
     if run.samples is None:  # then an index that is skipped is the only sign of a sample without a score
         order = pl.col("index").rank("ordinal").over("problem") - 1
-        without = traces.filter(pl.col("index") != order).lazy()
+        other_traces = traces.filter(pl.col("index") != order).lazy()
     else:
         samples = run.samples.select("problem", pl.col("index").cast(pl.Int64))
-        here = samples.join(known.lazy(), on="problem", how="semi")
-        without = here.join(traces.lazy(), on=KEY, how="anti")
-    return without.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")
+        known_samples = samples.join(known.lazy(), on="problem", how="semi")
+        other_traces = known_samples.join(traces.lazy(), on=KEY, how="anti")
+    return other_traces.group_by("problem").agg(gap=pl.col("index").min()).collect(engine="streaming")

@@ -158,7 +158,7 @@ SELECTION_NOTE = (
     "E and S were selected by these same samples, so estimates from one or two successes tend to be too large, and the "
     "95% holds before that selection; the certain bounds are not affected"
 )
-NAMED = 3  # unknown problems that a note names
+MAX_NAMED = 3  # unknown problems that a note names
 
 
 def estimate_text(estimate: ScoringEstimate) -> str:
@@ -170,8 +170,8 @@ def estimate_text(estimate: ScoringEstimate) -> str:
         "resume."
     ]
     for step in estimate.steps:
-        what = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.run_model.run}"
-        lines += [f"  {what} under {step.by.model}"] if step.missing else []
+        samples_text = f"{step.missing:,} of {many(step.wanted, 'selected sample')} of {step.chosen.run_model.run}"
+        lines += [f"  {samples_text} under {step.by.model}"] if step.missing else []
     lines += [
         f"  {many(len(traces), 'external trace')} under the model {side}"
         for side, traces in estimate.traces.items()
@@ -193,33 +193,33 @@ def finding(report: Likelihood) -> str:
 
 def notes(report: Likelihood) -> list[str]:
     """What a reader should know before relying on the numbers."""
-    out = list(report.work.notes) + _traces_text(report)
+    lines = list(report.work.notes) + _traces_text(report)
     for samples, run_model in zip(report.scored, report.run_models, strict=True):
         scored = samples.frame.height
         if samples.retokenised:
-            out.append(
+            lines.append(
                 f"{samples.retokenised:,} of {many(scored, 'scored sample')} of {run_model.run} are tokenised "
                 "differently from how they were drawn: estimates leave them out, everything else uses the scores of "
                 "their text"
             )
         if run_model.decoding.stop:
-            out.append(f"{run_model.run} was drawn with stop texts, so the ends of its samples are not scored")
+            lines.append(f"{run_model.run} was drawn with stop texts, so the ends of its samples are not scored")
         elif scored and not samples.checked:
-            out.append(
+            lines.append(
                 f"{run_model.run} does not record token counts, so samples that retokenise differently go unnoticed"
             )
         if samples.windowed:
-            out.append(
+            lines.append(
                 f"{samples.windowed:,} samples of {run_model.run} are longer than a model's context and were scored in "
                 "windows; they are left out of cross-support and of the leash"
             )
         if samples.unsummed:
-            out.append(f"{samples.unsummed:,} samples of {run_model.run} were not scored by both models")
+            lines.append(f"{samples.unsummed:,} samples of {run_model.run} were not scored by both models")
     if _token_counts_differ(report):
-        out.append("the two models have different tokenisers; 'per token' counts tokens of the model before")
+        lines.append("the two models have different tokenisers; 'per token' counts tokens of the model before")
     if report.cross.rows:
-        out.append(SELECTION_NOTE)
-    return out
+        lines.append(SELECTION_NOTE)
+    return lines
 
 
 def _cross_support_text(report: Likelihood, cell: str) -> str:
@@ -228,20 +228,22 @@ def _cross_support_text(report: Likelihood, cell: str) -> str:
     if not rows:
         return ""
     finder, other = (report.run_models[side].run for side in (FINDER_BY_CLASS[cell], 1 - FINDER_BY_CLASS[cell]))
-    missed, within, undecided = ([row for row in rows if row.reading is reading] for reading in Reach)
-    head = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
-    head += f" that only {finder} reached at k = {report.cross.k:,}"
-    if not missed and not within:
-        return f"{head}, {other}'s chance could not be determined."
+    missed_rows, within_rows, undecided_rows = ([row for row in rows if row.reading is reading] for reading in Reach)
+    subject = f"Of the {many(len(rows), 'problem')}" if len(rows) > 1 else "Of the one problem"
+    subject += f" that only {finder} reached at k = {report.cross.k:,}"
+    if not missed_rows and not within_rows:
+        return f"{subject}, {other}'s chance could not be determined."
     statements = (
-        [f"{other} missed {len(missed):,} although its chance per sample is above epsilon ({_basis(missed)})"]
-        if missed
+        [f"{other} missed {len(missed_rows):,} although its chance per sample is above epsilon ({_basis(missed_rows)})"]
+        if missed_rows
         else []
     )
-    more = f"{report.cross.k:,} more samples of {other} would solve {len(within):,} with a chance of at least 5% each"
-    statements += [f"{more} ({_basis(within)})"] if within else []
-    tail = f"; {len(undecided):,} undecided" if undecided else ""
-    return f"{head}, {' and '.join(statements)}{tail}."
+    more_samples_text = (
+        f"{report.cross.k:,} more samples of {other} would solve {len(within_rows):,} with a chance of at least 5% each"
+    )
+    statements += [f"{more_samples_text} ({_basis(within_rows)})"] if within_rows else []
+    tail = f"; {len(undecided_rows):,} undecided" if undecided_rows else ""
+    return f"{subject}, {' and '.join(statements)}{tail}."
 
 
 def _basis(rows: Sequence[CrossSupportRow]) -> str:
@@ -249,8 +251,8 @@ def _basis(rows: Sequence[CrossSupportRow]) -> str:
     certain_count = sum(row.reading_rests_on == "certain_bound" for row in rows)
     if certain_count == len(rows):
         return "certain"
-    by = "estimated from several correct samples, at 95% before problems were selected by outcome"
-    return f"{certain_count:,} certain, {len(rows) - certain_count:,} {by}" if certain_count else by
+    basis_text = "estimated from several correct samples, at 95% before problems were selected by outcome"
+    return f"{certain_count:,} certain, {len(rows) - certain_count:,} {basis_text}" if certain_count else basis_text
 
 
 def _divergence_text(report: Likelihood) -> str:
@@ -276,14 +278,14 @@ def _external_text(report: Likelihood) -> list[str]:
         ratio = group.matched or group.log_ratio
         settled = ratio.interval.low > 0 or ratio.interval.high < 0
         known = np.isfinite([ratio.interval.low, ratio.interval.high]).all()
-        likelier, other = (after, before) if ratio.value > 0 else (before, after)
+        likelier_model, other = (after, before) if ratio.value > 0 else (before, after)
         lengths = "at equal lengths" if group.matched else "at their own lengths"
         tail = "" if settled else "; not significant: the interval includes 0"
         if not known:
             tail = f"; {'one problem' if group.problems == 1 else 'too few problems at equal lengths'}, so no interval"
         sentences.append(
-            f"The traces of {clean(group.author)} on {group.cell} are likelier under {likelier} than under {other}, by "
-            f"{amount(absolute(ratio), '.3g')} nats per token ({lengths}){tail}."
+            f"The traces of {clean(group.author)} on {group.cell} are likelier under {likelier_model} than under "
+            f"{other}, by {amount(absolute(ratio), '.3g')} nats per token ({lengths}){tail}."
         )
     return sentences
 
@@ -293,11 +295,13 @@ def _perplexity_only_text(report: Likelihood) -> list[str]:
     before, after = (run_model.run for run_model in report.run_models)
     sentences = []
     for name in dict.fromkeys(group.author for group in report.groups if group.own):
-        own = [
+        own_groups = [
             group for group in report.groups if group.own and group.author == name and group.benchmark == ALL_BENCHMARKS
         ]
-        each = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own)
-        sentences.append(f"Of the correct samples of {name}, log {after} - log {before} per token by class: {each}.")
+        ratios_text = ", ".join(f"{group.cell} {amount(group.log_ratio, '+.3g')}" for group in own_groups)
+        sentences.append(
+            f"Of the correct samples of {name}, log {after} - log {before} per token by class: {ratios_text}."
+        )
     # The decoding is known, so something else is in the way (stop texts).
     if all(run_model.known for run_model in report.run_models):
         return [*sentences, f"Neither cross-support nor the length of the leash is available: {report.cross.reason}."]
@@ -318,9 +322,9 @@ def _traces_text(report: Likelihood) -> list[str]:
         unknown = [
             f"{clean(name)!r}" + (f" (nearest: {clean(near)!r})" if near else "") for name, near in file.unknown.items()
         ]
-        more = ", ..." if len(unknown) > NAMED else ""
+        ellipsis = ", ..." if len(unknown) > MAX_NAMED else ""
         lines.append(f"{many(file.unknown_rows, 'trace')} of {many(len(unknown), 'unknown problem')} left out: "
-                    f"{', '.join(unknown[:NAMED])}{more}")  # fmt: skip
+                    f"{', '.join(unknown[:MAX_NAMED])}{ellipsis}")  # fmt: skip
     lines += [f"{many(file.empty, 'empty trace')} left out"] if file.empty else []
     lines += [f"{many(file.duplicates, 'duplicate row')} left out"] if file.duplicates else []
     if summary.windowed:
@@ -333,7 +337,7 @@ def _token_counts_differ(report: Likelihood) -> bool:
     return any((samples.frame["tokens_before"] != samples.frame["tokens_after"]).any() for samples in report.scored)
 
 
-def author(group: TraceGroup | Style) -> str:
+def author_text(group: TraceGroup | Style) -> str:
     """Who wrote the traces, marked where it is one of the two models."""
     return f"{clean(group.author)} (self-generated)" if group.own else clean(group.author)
 

@@ -60,13 +60,13 @@ def scored_samples(detail: ProblemDetail, r: int, run_models: tuple[RunModel, Ru
     # inner joins: only samples that the other model has scored; the run's own scores may be missing, and are counted
     scores = _scores(run_model, run_models[1 - r]).join(named.lazy(), on="problem").join(drawn, on=KEY)
     both = scores.join(_scores(run_model, run_model), on=KEY, how="left")
-    judged = both.join(_judged(run_model, comparison, r), on=KEY, how="left")
+    judged = both.join(_verdict_rows(run_model, comparison, r), on=KEY, how="left")
     judged = judged.with_columns(pl.col("judged").fill_null(False))
     frame = _with_texts(judged.collect(engine="streaming"), samples, detail)
     with_sums = frame.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in SIDES)).sort("tally_row", "index")
     stopped = bool(run_model.decoding.stop)  # then the end is not scored, and nothing can be checked
     rows = with_sums.with_columns(
-        retokenised=pl.lit(False) if stopped else _retokenised(side, other),
+        retokenised=pl.lit(False) if stopped else _is_retokenised(side, other),
         windowed=(pl.col("windows_before") > 1) | (pl.col("windows_after") > 1),
         unselected=_unselected(with_sums, frame, samples.join(named.lazy(), on="problem", how="semi")),
         **{f"law_{name}": _sampled_logprob_sum(name, run_models[i].decoding) for i, name in enumerate(SIDES)},
@@ -99,7 +99,7 @@ def _unselected(rows: pl.DataFrame, scored: pl.DataFrame, samples: pl.LazyFrame)
     return joined.select(before & (pl.col("index") <= (-1 if last is None else last))).to_series()
 
 
-def _retokenised(side: str, other: str) -> pl.Expr:
+def _is_retokenised(side: str, other: str) -> pl.Expr:
     """Whether a text tokenises differently from how it was drawn: its token count or its log-probability differs.
 
     Of a finished sample the draw recorded the probability of one end-of-text token, and the score sums all of a model's
@@ -121,19 +121,21 @@ def _with_texts(frame: pl.DataFrame, samples: pl.LazyFrame, detail: ProblemDetai
 
     Only there: texts are the bulk of a run, and nothing else needs them.
     """
-    crossed = np.flatnonzero(np.isin(detail.class_k_P, ["E", "S"]))
-    keys = frame.filter(pl.col("correct") & pl.col("tally_row").is_in(crossed)).select(KEY)
-    here = samples.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
-    texts = here.select(*KEY, pl.col("text").fill_null("").hash(seed=0)).join(keys.lazy(), on=KEY, how="semi")
+    changed_rows = np.flatnonzero(np.isin(detail.class_k_P, ["E", "S"]))
+    keys = frame.filter(pl.col("correct") & pl.col("tally_row").is_in(changed_rows)).select(KEY)
+    problem_samples = samples.filter(pl.col("problem").is_in(keys["problem"].unique().to_list()))
+    texts = problem_samples.select(*KEY, pl.col("text").fill_null("").hash(seed=0)).join(
+        keys.lazy(), on=KEY, how="semi"
+    )
     return frame.join(texts.collect(engine="streaming"), on=KEY, how="left")
 
 
-def _scores(run_model: RunModel, by: RunModel) -> pl.LazyFrame:
+def _scores(run_model: RunModel, scoring_model: RunModel) -> pl.LazyFrame:
     """The stored scores of a run by one model, with columns named by the side of that model."""
-    name = scores_under(run_model.folder, by).name
-    there = name in scored_models(run_model.folder)
-    scores = scan_scores(run_model.folder, name) if there else pl.LazyFrame(schema=SCORES)
-    side = by.side
+    name = scores_under(run_model.folder, scoring_model).name
+    has_scores = name in scored_models(run_model.folder)
+    scores = scan_scores(run_model.folder, name) if has_scores else pl.LazyFrame(schema=SCORES)
+    side = scoring_model.side
     return scores.select(
         *KEY,
         pl.col("tokens").alias(f"tokens_{side}"),
@@ -167,11 +169,11 @@ def _tally_rows(comparison: Comparison) -> pl.DataFrame:
     )
 
 
-def _judged(run_model: RunModel, comparison: Comparison, r: int) -> pl.LazyFrame:
+def _verdict_rows(run_model: RunModel, comparison: Comparison, r: int) -> pl.LazyFrame:
     """Samples that have a verdict of the comparison's verifier, and whether it is correct or wrong (null: neither)."""
     verdicts = open_run(run_model.folder, verifier=(comparison.before, comparison.after)[r].verifier).verdicts
     assert verdicts is not None, "a run folder has samples"
     verdict = pl.col("verdict").cast(pl.String)
-    read = verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value])
-    correct = pl.when(read).then(verdict == Verdict.CORRECT.value)
+    is_readable = verdict.is_in([Verdict.CORRECT.value, Verdict.WRONG.value])
+    correct = pl.when(is_readable).then(verdict == Verdict.CORRECT.value)
     return verdicts.filter(verdict.is_not_null()).select(*KEY, correct=correct, judged=pl.lit(True))

@@ -12,7 +12,7 @@ from offleash.analyses.likelihood.cross_support import ALL as EVERY
 from offleash.analyses.likelihood.cross_support import BothRuns, CrossSupportRow
 from offleash.analyses.likelihood.likelihood import Likelihood
 from offleash.analyses.likelihood.perplexity_by_class import ALL_BENCHMARKS, TraceGroup
-from offleash.analyses.likelihood.report import STYLE_NOTE, amount, author, finding, notes
+from offleash.analyses.likelihood.report import STYLE_NOTE, amount, author_text, finding, notes
 from offleash.render.escape import clean
 from offleash.render.numbers import duration, many
 from offleash.samplers.sampler import decoding_text
@@ -53,8 +53,8 @@ def _title(report: Likelihood) -> Text:
     cells = ", ".join(f"{cell} {count:,}" for cell, count in report.classes.items())
     title.append(f"   {many(round(change.problems), 'problem')}, k = {change.k:,} ({cells})", style="dim")
     for run_model in report.run_models:
-        how = decoding_text(run_model.decoding) if run_model.known else "decoding not known"
-        title.append(f"\n  {clean(run_model.run)}: {clean(str(run_model.model))}, {how}", style="dim")
+        decoding_note = decoding_text(run_model.decoding) if run_model.known else "decoding not known"
+        title.append(f"\n  {clean(run_model.run)}: {clean(str(run_model.model))}, {decoding_note}", style="dim")
     if report.work.samples or report.work.traces:
         done = f"{many(report.work.samples, 'sample')} and {many(report.work.traces, 'external trace')}"
         title.append(f"\n  {done} scored now, in {duration(report.work.seconds)}", style="dim")
@@ -66,20 +66,20 @@ def _perplexity(report: Likelihood) -> list[RenderableType]:
     groups = [group for group in report.groups if group.benchmark == ALL_BENCHMARKS]
     before, after = (clean(run_model.run) for run_model in report.run_models)
     tables: list[RenderableType] = []
-    for name in dict.fromkeys(author(group) for group in groups):
-        of_author = [group for group in groups if author(group) == name]
+    for name in dict.fromkeys(author_text(group) for group in groups):
+        author_groups = [group for group in groups if author_text(group) == name]
         table = _table()
         for column in ("class", "problems", "traces", "tokens", f"under {before}", f"under {after}"):
             table.add_column(column, justify="left" if column == "class" else "right")
         table.add_column(f"log {after} - log {before}, per token")
-        for group in of_author:
+        for group in author_groups:
             row = (f"{group.problems:,}", f"{group.traces:,}", f"{group.tokens:,.0f}")
             both = (f"{group.perplexity[side].value:.3f}" for side in ("before", "after"))
             table.add_row(MEANING[group.cell], *row, *both, amount(group.log_ratio))
-            if group.matched is not None and _matching_changes_result(of_author):
+            if group.matched is not None and _matching_changes_result(author_groups):
                 table.add_row("matched", "", "", "", "", "", amount(group.matched), style="dim")
-        tables += [Text(f"\nPerplexity per token of {_kind(of_author)}, written by {name}"), table]
-        if not _matching_changes_result(of_author) and any(group.matched is not None for group in of_author):
+        tables += [Text(f"\nPerplexity per token of {_kind(author_groups)}, written by {name}"), table]
+        if not _matching_changes_result(author_groups) and any(group.matched is not None for group in author_groups):
             tables.append(Text(ALIKE_NOTE, style="dim"))
     legend = [Text(MATCHED_NOTE, style="dim")] if _matching_changes_result(groups) else []
     return [*tables, *legend, Text(STYLE_NOTE, style="dim")] if tables else []
@@ -100,11 +100,11 @@ def _matching_changes_result(groups: Sequence[TraceGroup]) -> bool:
 def _styles(report: Likelihood) -> list[RenderableType]:
     before, after = (clean(run_model.run) for run_model in report.run_models)
     tables: list[RenderableType] = []
-    for name in dict.fromkeys(author(style) for style in report.styles):
+    for name in dict.fromkeys(author_text(style) for style in report.styles):
         table = _table()
         for column in ("class", "problems", f"under {before}", f"under {after}", "change"):
             table.add_column(column, justify="left" if column in ("class", "change") else "right")
-        for style in (style for style in report.styles if author(style) == name):
+        for style in (style for style in report.styles if author_text(style) == name):
             kind, sides = MEANING.get(style.cell, style.cell), (style.before, style.after)
             cells = (f"{estimate.value:+.3f}" for estimate in sides)
             table.add_row(kind, f"{style.problems:,}", *cells, amount(style.change))
@@ -132,23 +132,23 @@ def _cross_support_tables(report: Likelihood) -> list[RenderableType]:
         table.add_column("problem", overflow="fold", min_width=8)
         for column in ("", "solved", "at least", "estimate", "eff.", "k more"):
             table.add_column(column, justify="right", no_wrap=True)
-        longer = any(row.other_drawn > cross.k for row in cross.rows)
-        if longer:
+        any_beyond_k = any(row.other_drawn > cross.k for row in cross.rows)
+        if any_beyond_k:
             table.add_column("own", justify="right", no_wrap=True)
         table.add_column("reading", no_wrap=True)
         # The problems on which the other model was closest come first.
         shown = sorted(cross.rows, key=lambda row: (row.cell, -max(row.certain_bound, row.bound_95)))
         for row in shown[:PROBLEMS_SHOWN]:
-            table.add_row(*_row(row, longer))
+            table.add_row(*_row(row, any_beyond_k))
         if len(shown) > PROBLEMS_SHOWN:
             table.add_row(f"and {len(shown) - PROBLEMS_SHOWN} more (--json)")
-        parts += [Text(head), table, Text(f"{COLUMNS} {OWN_NOTE}" if longer else COLUMNS, style="dim")]
+        parts += [Text(head), table, Text(f"{COLUMNS} {OWN_NOTE}" if any_beyond_k else COLUMNS, style="dim")]
     if cross.both is not None:
         return [*parts, _both_runs_text(report, cross.both)]
     return [*parts, Text(f"No estimate from both runs together: {clean(cross.both_reason)}.", style="yellow")]
 
 
-def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
+def _row(row: CrossSupportRow, any_beyond_k: bool) -> tuple[str, ...]:
     few_samples_mark = "*" if row.effective_samples < MIN_EFFECTIVE else ""
     known = np.isfinite(row.estimate)
     return (
@@ -159,7 +159,7 @@ def _row(row: CrossSupportRow, longer: bool) -> tuple[str, ...]:
         f"{row.estimate:.2e}{few_samples_mark}" if known else "-",
         f"{row.effective_samples:.1f}" if known else "-",
         f"{row.chance_within_k:.1%}{'~' if row.estimated else ''}",
-        *([f"{row.other_successes:,}/{row.other_drawn:,}"] if longer else []),
+        *([f"{row.other_successes:,}/{row.other_drawn:,}"] if any_beyond_k else []),
         row.reading.value,
     )
 
@@ -168,13 +168,16 @@ def _both_runs_text(report: Likelihood, both: BothRuns) -> Text:
     """The chance of a correct sample per run, from own samples and from both runs."""
     lines = []
     for run_model in report.run_models:
-        own, together = both.own[run_model.side], both.together[run_model.side]
+        own_estimate, joint_estimate = both.own[run_model.side], both.together[run_model.side]
         values = [
             f"{value:.4f}" + ("" if np.isnan(interval.low) else f" [{interval.low:.4f}, {interval.high:.4f}]")
-            for value, interval in ((own.value, own.interval), (together.value, together.interval))
+            for value, interval in (
+                (own_estimate.value, own_estimate.interval),
+                (joint_estimate.value, joint_estimate.interval),
+            )
         ]
         lines.append(f"  {clean(run_model.run)}: {values[0]} from its own samples, {values[1]} from both runs")
-    head = (
+    title = (
         f"Chance of a correct sample, mean over {many(both.problems, 'problem')}, first {both.samples:,} samples each:"
     )
     unusable, unjudged = sum(both.unusable.values()), sum(both.unjudged.values())
@@ -182,7 +185,7 @@ def _both_runs_text(report: Likelihood, both: BothRuns) -> Text:
         lines.append(f"  {many(unusable, 'correct sample')} scored in windows or retokenised: in neither estimate")
     if unjudged:
         lines.append(f"  {many(unjudged, 'sample')} without a verdict: left out")
-    return Text("\n".join([head, *lines]))
+    return Text("\n".join([title, *lines]))
 
 
 def _divergence_table(report: Likelihood) -> list[RenderableType]:

@@ -33,7 +33,7 @@ TRACE_FILE = FileKind(
     missing='Traces are a JSONL file of {"problem": ..., "text": ..., "author": ...}.',
     keep_bytes=True,  # replaced in texts, refused in names
 )
-NAMED = 5  # unknown problems that are named
+MAX_NAMED = 5  # unknown problems that are named
 MAX_SUGGESTION_IDS = 2_000  # ids among which the nearest is looked for
 
 
@@ -78,7 +78,7 @@ def read_traces(path: Path, tally_rows: Mapping[str, int], columns: Mapping[str,
             if row.problem not in unknown_ids:
                 near = (
                     get_close_matches(row.problem, list(tally_rows)[:MAX_SUGGESTION_IDS], n=1)
-                    if len(unknown_ids) < NAMED
+                    if len(unknown_ids) < MAX_NAMED
                     else []
                 )
                 unknown_ids[row.problem] = near[0] if near else ""
@@ -128,13 +128,15 @@ def _refuse_empty(
 
 def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
     """The trace of a row, whose row in the tally is not known yet."""
-    problem, written, author = (row.column(name, columns, TRACE_FILE.example) for name in ("problem", "text", "author"))
+    problem, trace_text, author = (
+        row.column(name, columns, TRACE_FILE.example) for name in ("problem", "text", "author")
+    )
     named = {name: columns.get(name, name) for name in NAMES}
     correct, finish = row.values.get(named["correct"]), row.values.get(named["finish"])
     if isinstance(problem, bool) or not isinstance(problem, str | int):
         raise _wrong_type_error(row, named["problem"], "the id of a problem", problem)
-    if written is not None and not isinstance(written, str):
-        raise _wrong_type_error(row, named["text"], "a string", written)
+    if trace_text is not None and not isinstance(trace_text, str):
+        raise _wrong_type_error(row, named["text"], "a string", trace_text)
     if not isinstance(author, str) or not author.strip():
         raise _wrong_type_error(row, named["author"], "who wrote the trace", author)
     for name, value in (("problem", str(problem)), ("author", author)):
@@ -143,7 +145,7 @@ def _trace(row: Row, columns: Mapping[str, str]) -> ExternalTrace:
     if correct is not None and correct not in (True, False):
         raise _wrong_type_error(row, named["correct"], "true, false or null", correct)
     right = None if correct is None else bool(correct)
-    text = valid_utf8(written or "")
+    text = valid_utf8(trace_text or "")
     return ExternalTrace(row.number, str(problem), -1, text, author.strip(), right, finish == FINISHED)
 
 
@@ -154,7 +156,7 @@ def _wrong_type_error(row: Row, name: str, expected: str, value: object) -> Offl
 # Scores of external traces, stored in the folder of the run whose model gave them.
 
 
-FOLDER = "traces"
+TRACES_FOLDER = "traces"
 SCORE_FILE = FileKind(
     description="a file of scores",
     example='{"trace": ..., "sums": ...}',
@@ -173,7 +175,7 @@ class TraceRequest:
     key_T: tuple[str, ...]
 
 
-def trace_request(run_model: RunModel, traces: Sequence[ExternalTrace], own: Mapping[int, str]) -> TraceRequest:
+def trace_request(run_model: RunModel, traces: Sequence[ExternalTrace], own_ids: Mapping[int, str]) -> TraceRequest:
     """The traces after the prompts of a run; `own` has the run's own ids of the problems, by row.
 
     Each run's model reads a trace after the prompt that the run was drawn with: the prompts of the two may differ.
@@ -181,7 +183,7 @@ def trace_request(run_model: RunModel, traces: Sequence[ExternalTrace], own: Map
     prompts = prompts_of(run_model.folder)
     matched_traces = []
     for trace in traces:
-        prompt, images = prompts.get(own[trace.tally_row], (None, False))
+        prompt, images = prompts.get(own_ids[trace.tally_row], (None, False))
         matched_traces.append(None if prompt is None or images else Trace(prompt, trace.text, trace.ended))
     return TraceRequest(
         run_model, tuple(matched_traces), tuple("" if trace is None else _key(trace) for trace in matched_traces)
@@ -202,10 +204,10 @@ def stored_scores(run_model: RunModel) -> dict[str, ScoredSample]:
     return scores
 
 
-def missing(wanted: TraceRequest) -> list[Trace]:
+def missing(request: TraceRequest) -> list[Trace]:
     """The traces that have no score yet, each once."""
-    scores = stored_scores(wanted.run_model)
-    pairs = zip(wanted.key_T, wanted.trace_T, strict=True)
+    scores = stored_scores(request.run_model)
+    pairs = zip(request.key_T, request.trace_T, strict=True)
     return list({key: trace for key, trace in pairs if trace is not None and key not in scores}.values())
 
 
@@ -234,14 +236,14 @@ def score_traces(run_model: RunModel, traces: Sequence[Trace], scorer: "Scorer",
             progress(f"{run_model.run}: {done:,} of {len(traces):,} traces scored")
 
 
-def sums_of(wanted: TraceRequest) -> list[ScoredSample]:
+def sums_of(request: TraceRequest) -> list[ScoredSample]:
     """The stored score of each trace; one without a log-probability, and with the reason, where there is none."""
-    scores = stored_scores(wanted.run_model)
+    scores = stored_scores(request.run_model)
     return [
         ScoredSample(None, reason=NO_PROMPT)
         if trace is None
         else scores.get(key, ScoredSample(None, reason="not scored"))
-        for trace, key in zip(wanted.trace_T, wanted.key_T, strict=True)
+        for trace, key in zip(request.trace_T, request.key_T, strict=True)
     ]
 
 
@@ -280,7 +282,7 @@ def _lines(file: Path) -> list[Mapping[str, object]]:
 
 
 def _file(run_model: RunModel) -> Path:
-    return run_model.folder / FOLDER / f"{folder_name(str(run_model.model))}.jsonl"
+    return run_model.folder / TRACES_FOLDER / f"{folder_name(str(run_model.model))}.jsonl"
 
 
 def _key(trace: Trace) -> str:

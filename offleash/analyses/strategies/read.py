@@ -270,13 +270,13 @@ STRATEGIES: dict[str, pl.DataType] = {
     "way": pl.String(),  # null: the fingerprint could not read it
     "reason": pl.String(),  # the error, where the fingerprint failed; such a sample is tried again
 }
-FOLDER, OLD_FOLDER = "strategies", "ways"
+STRATEGIES_FOLDER, OLD_FOLDER = "strategies", "ways"
 
 
 def strategies_folder(run: Path, identity: str) -> Path:
     """Where the strategies of a run by one fingerprint are stored; a folder of the old name is kept in use."""
     old = run / OLD_FOLDER / folder_name(identity)
-    return old if old.is_dir() else run / FOLDER / folder_name(identity)
+    return old if old.is_dir() else run / STRATEGIES_FOLDER / folder_name(identity)
 
 
 def scan_strategies(run: Path, identity: str) -> pl.LazyFrame:

@@ -112,10 +112,10 @@ def compare_strategies(
     scratch = Scratch()  # removed when this function is left
     read = copy_logs(arguments, options, scratch, progress)
     with Pool(jobs or usable_cpus()) as pool:
-        copied = [not is_run(parse_argument(argument).paths[0]) for argument in arguments]
+        are_logs = [not is_run(parse_argument(argument).paths[0]) for argument in arguments]
         folders = [_folder(text, argument) for text, argument in zip(map(str, read.inputs), arguments, strict=True)]
         runs = load(*read.inputs, options=options, progress=progress)
-        for folder, run, is_log in zip(folders, runs, copied, strict=True):
+        for folder, run, is_log in zip(folders, runs, are_logs, strict=True):
             refuse_unreadable(run, str(folder), is_log)
         # Runs that cannot be compared are refused here, before the hours that reading may take.
         match(runs)
@@ -241,7 +241,7 @@ def examples(comparison: Comparison, counts: StrategyCounts, shown: int, lost: b
     alone = np.flatnonzero((count_W2[:, 0] > 0) & (count_W2[:, 1] == 0))
     alone = alone[np.argsort(-count_W2[alone, 0], kind="stable")]
     # By rank within the problem first, then by frequency, which is the order that `alone` has already.
-    rank = _rank(counts.problem_W[alone])
+    rank = _rank_in_problem(counts.problem_W[alone])
     target_indices = alone[np.lexsort((np.arange(len(alone)), rank))][:shown]
     p_W = loss_p(drawn_W2[target_indices], count_W2[target_indices])
     texts = _texts(comparison, target_indices, side)
@@ -256,7 +256,7 @@ def examples(comparison: Comparison, counts: StrategyCounts, shown: int, lost: b
     return tuple(out)
 
 
-def _rank(problem_W: np.ndarray) -> np.ndarray:
+def _rank_in_problem(problem_W: np.ndarray) -> np.ndarray:
     """How many strategies of the same problem come before each."""
     seen: dict[int, int] = {}
     out = []

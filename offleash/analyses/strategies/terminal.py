@@ -16,7 +16,7 @@ from offleash.stats.intervals import Estimate
 from offleash.stats.strategies import Basis
 from offleash.stats.support_classes import AFTER, BEFORE
 
-BASES = {Basis.DRAWN: "drawn samples", Basis.CORRECT: "correct samples"}
+BASIS_NAMES = {Basis.DRAWN: "drawn samples", Basis.CORRECT: "correct samples"}
 
 
 def show_strategies(console: Console, strategies: StrategyComparison) -> None:
@@ -64,12 +64,17 @@ def _richness(strategies: StrategyComparison) -> Table:
         table.add_column(clean(column), justify="left" if column.startswith("per problem") or not column else "right")
     for basis, richness in strategies.richness.items():
         if richness is None:
-            table.add_row(BASES[basis], "", "0", "-", "-", "-", "no problem has any in both runs")
+            table.add_row(BASIS_NAMES[basis], "", "0", "-", "-", "-", "no problem has any in both runs")
             continue
         values = [_value(side.value, 2) for side in (richness.before, richness.after)]
-        shown = f"{_signed(richness.difference.value, 2)}"
+        shown = f"{_signed_text(richness.difference.value, 2)}"
         table.add_row(
-            BASES[basis], _n(richness.n), f"{richness.problems:,}", *values, shown, _ends(richness.difference, 2)
+            BASIS_NAMES[basis],
+            _number_text(richness.n),
+            f"{richness.problems:,}",
+            *values,
+            shown,
+            _interval_text(richness.difference, 2),
         )
     return table
 
@@ -82,16 +87,18 @@ def _novelty(strategies: StrategyComparison) -> Table:
         table.add_column(column, justify="left" if column in ("new, at equal", "by", "") else "right")
     for basis, novelty in strategies.novelty.items():
         if novelty is None:
-            table.add_row(BASES[basis], "", "0", "", "-", "-", "-", "too few samples to split in half")
+            table.add_row(BASIS_NAMES[basis], "", "0", "", "-", "-", "-", "too few samples to split in half")
             continue
         rows = (
             ("count", novelty.strategies, novelty.strategies_redraw, novelty.strategies_excess),
             ("mass", novelty.mass, novelty.mass_redraw, novelty.mass_excess),
         )
         for number, (what, share, redraw, excess) in enumerate(rows):
-            about = ("", "", "") if number else (BASES[basis], _n(novelty.n), f"{novelty.problems:,}")
-            values = (_percent(share.value), _percent(redraw.value), _points(excess.value))
-            table.add_row(*about, what, *values, f"[{_points(excess.interval.low)}, {_points(excess.interval.high)}]")
+            about = ("", "", "") if number else (BASIS_NAMES[basis], _number_text(novelty.n), f"{novelty.problems:,}")
+            values = (_percent(share.value), _percent(redraw.value), _points_text(excess.value))
+            table.add_row(
+                *about, what, *values, f"[{_points_text(excess.interval.low)}, {_points_text(excess.interval.high)}]"
+            )
     return table
 
 
@@ -137,7 +144,7 @@ def _notes(strategies: StrategyComparison) -> list[Text]:
     return [Text(f"· {clean(text)}", style="dim") for text in notes]
 
 
-def _n(value: float) -> str:
+def _number_text(value: float) -> str:
     """Samples per problem: a mean over problems, so with a decimal where it is small and not whole."""
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}"
 
@@ -146,17 +153,17 @@ def _value(value: float, digits: int = 3) -> str:
     return "-" if np.isnan(value) else f"{value:.{digits}f}"
 
 
-def _signed(value: float, digits: int = 3) -> str:
+def _signed_text(value: float, digits: int = 3) -> str:
     return "-" if np.isnan(value) else f"{value:+.{digits}f}"
 
 
-def _ends(estimate: Estimate, digits: int) -> str:
-    return f"[{_signed(estimate.interval.low, digits)}, {_signed(estimate.interval.high, digits)}]"
+def _interval_text(estimate: Estimate, digits: int) -> str:
+    return f"[{_signed_text(estimate.interval.low, digits)}, {_signed_text(estimate.interval.high, digits)}]"
 
 
 def _percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.1%}" if value >= 0.001 or value == 0 else "<0.1%"
 
 
-def _points(value: float) -> str:
+def _points_text(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:+.1f}"

@@ -21,7 +21,7 @@ METRICS = ("before", "after", "difference", "SRR", "NDR", "NSCR")
 
 
 # P, E and S that two draws of one model would show on some problems, in place of the decodings of both models
-RedrawOf = Callable[[NDArray[np.bool_], int, int], Float]
+RedrawFunction = Callable[[NDArray[np.bool_], int, int], Float]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class BestDecoding:
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _HalfSums:
     """Sums over problems of one half in B replicates: of each side's reach, of both together, and of the problems."""
 
     before_BG: Float
@@ -76,7 +76,7 @@ def best_against_best(
     stratum_P: Integer,
     seed: int = 0,
     replicates: int = REPLICATES,
-    redraw_of: RedrawOf | None = None,
+    redraw_of: RedrawFunction | None = None,
 ) -> BestDecoding | None:
     """Both models at their best decodings, cross-fitted.
 
@@ -97,35 +97,35 @@ def best_against_best(
     if decoding_count < 2 or problems < 2:
         return None
     rng = np.random.default_rng([seed, problems])
-    half_P, cells_B4, point_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
+    half_P, cells_B4, cells_4 = np.arange(problems) < problems // 2, np.zeros((replicates, 4)), np.zeros(4)
     redraw_3 = np.zeros(3)
-    picked: list[tuple[int, int]] = []  # the decodings that each half chooses, for `chosen`
+    chosen_pairs: list[tuple[int, int]] = []  # the decodings that each half chooses, for `chosen`
     for _ in range(HALVINGS):  # both directions of a split count every problem once, so a split sums to all problems
         rng.shuffle(half_P)
         for learn_P, test_P in ((half_P, ~half_P), (~half_P, half_P)):
-            learn, test = (
+            selecting, test = (
                 _sums(before_PG, after_PG, rows_P, stratum_P, seed, replicates) for rows_P in (learn_P, test_P)
             )
-            cells_B4 += _cross_fitted(learn, test) / HALVINGS
-            learn, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
-            point_4 += _cross_fitted(learn, test)[0] / HALVINGS
-            picked.append((int(learn.before_BG[0].argmax()), int(learn.after_BG[0].argmax())))
+            cells_B4 += _cross_fitted(selecting, test) / HALVINGS
+            selecting, test = (_sums(before_PG, after_PG, rows_P, stratum_P, None) for rows_P in (learn_P, test_P))
+            cells_4 += _cross_fitted(selecting, test)[0] / HALVINGS
+            chosen_pairs.append((int(selecting.before_BG[0].argmax()), int(selecting.after_BG[0].argmax())))
             if redraw_of is not None:
-                redraw_3 += redraw_of(test_P, *picked[-1]) / HALVINGS
+                redraw_3 += redraw_of(test_P, *chosen_pairs[-1]) / HALVINGS
     # What to use from now on is chosen on all problems; only its reported value has to come from other problems.
     used = int(before_PG.sum(axis=0).argmax()), int(after_PG.sum(axis=0).argmax())
     # Once, after the splits are summed: together they count every problem once, so this adds four pseudo-problems.
     cells_B4 += _pseudo_weights(problems, seed, replicates)
-    fitted, interval = BestDecodingCounts.of(point_4, None if redraw_of is None else redraw_3), {}
+    fitted, interval = BestDecodingCounts.of(cells_4, None if redraw_of is None else redraw_3), {}
     for name in METRICS:
         ends = percentile_intervals(ratio(name, *cells_B4.T)[:, None], np.array([fitted.value[name]]))
         interval[name] = ends[0]
-    chosen = tuple(float(np.mean([pair[side] == used[side] for pair in picked])) for side in (0, 1))
-    every_P = np.ones(problems, np.bool_)
-    totals = _sums(before_PG, after_PG, every_P, stratum_P, None)
+    chosen = tuple(float(np.mean([pair[side] == used[side] for pair in chosen_pairs])) for side in (0, 1))
+    all_P = np.ones(problems, np.bool_)
+    totals = _sums(before_PG, after_PG, all_P, stratum_P, None)
     best_decodings = decodings[used[0]], decodings[used[1]]
-    same_3 = None if redraw_of is None else redraw_of(every_P, *used)
-    in_sample = BestDecodingCounts.of(_cross_fitted(totals, totals)[0], same_3)
+    in_sample_redraw_3 = None if redraw_of is None else redraw_of(all_P, *used)
+    in_sample = BestDecodingCounts.of(_cross_fitted(totals, totals)[0], in_sample_redraw_3)
     return BestDecoding(best_decodings, (chosen[0], chosen[1]), fitted, interval, in_sample, HALVINGS)
 
 
@@ -136,7 +136,7 @@ def _sums(
     stratum_P: Integer,
     seed: int | None,
     replicates: int = 1,
-) -> _Sums:
+) -> _HalfSums:
     """Sums over some problems, with the weights of every replicate; of weight 1 without a seed."""
     problems, G = before_PG.shape
     both_PQ = (before_PG[:, :, None] * after_PG[:, None, :]).reshape(problems, G * G)
@@ -146,15 +146,15 @@ def _sums(
     unweighted_1Q = value_PQ.sum(axis=0)[None]
     sums_BQ = unweighted_1Q if seed is None else problem_sums(value_PQ, stratum_P, replicates, seed)
     both_BGG = sums_BQ[:, 2 * G : -1].reshape(-1, G, G)
-    return _Sums(sums_BQ[:, :G], sums_BQ[:, G : 2 * G], both_BGG, sums_BQ[:, -1])
+    return _HalfSums(sums_BQ[:, :G], sums_BQ[:, G : 2 * G], both_BGG, sums_BQ[:, -1])
 
 
-def _cross_fitted(learn: _Sums, test: _Sums) -> Float:
-    """P, E, S and the number of problems on the half `test`, at the decodings that are best on the half `learn`.
+def _cross_fitted(selecting: _HalfSums, test: _HalfSums) -> Float:
+    """P, E, S and the number of problems on the half `test`, at the decodings that are best on the half `selecting`.
 
     In each replicate the decodings are chosen again, so that the interval includes the uncertainty of the choice.
     """
-    row_B, before_B, after_B = np.arange(len(test.size_B)), learn.before_BG.argmax(1), learn.after_BG.argmax(1)
+    row_B, before_B, after_B = np.arange(len(test.size_B)), selecting.before_BG.argmax(1), selecting.after_BG.argmax(1)
     both_B = test.both_BGG[row_B, before_B, after_B]
     lost_B, gained_B = test.before_BG[row_B, before_B] - both_B, test.after_BG[row_B, after_B] - both_B
     return np.stack([both_B, gained_B, lost_B, test.size_B], axis=1)

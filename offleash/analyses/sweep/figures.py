@@ -42,7 +42,7 @@ def support_by_decoding(sweep: Sweep, look: FigureFormat = FIGURE_FORMAT) -> Fig
     """pass@1 and pass@k against temperature; a facet for each top-p where there are several, pass@k then."""
     labels = short_names([member.label for member in sweep.members], 30)
     names = dict(zip(SIDES, labels, strict=False))
-    name_of = {member.label: name for member, name in zip(sweep.members, labels, strict=True)}
+    names_by_label = {member.label: name for member, name in zip(sweep.members, labels, strict=True)}
     top_ps = list(dict.fromkeys(decoding.top_p for decoding in sweep.decodings))
     warm = len({decoding.temperature for decoding in sweep.decodings}) > 1
     facets: list[Chart] = []
@@ -50,30 +50,34 @@ def support_by_decoding(sweep: Sweep, look: FigureFormat = FIGURE_FORMAT) -> Fig
         for top_p in top_ps[:TOP_PS_SHOWN]:
             points = [point for point in sweep.points if point.decoding.top_p == top_p]
             matches = [match for match in sweep.matched if match.decoding.top_p == top_p]
-            facets.append(_facet(points, matches, name_of, names, look, "temperature", sweep.k, f"top-p {top_p:g}"))
+            facets.append(
+                _facet(points, matches, names_by_label, names, look, "temperature", sweep.k, f"top-p {top_p:g}")
+            )
     else:
-        over = "top_p" if len(top_ps) > 1 else "temperature"
+        axis_field = "top_p" if len(top_ps) > 1 else "temperature"
         for k in (1, sweep.k) if sweep.k > 1 else (1,):
-            matches = list(sweep.matched) if over == "temperature" else []
-            facets.append(_facet(sweep.points, matches, name_of, names, look, over, k, f"pass@{k}"))
+            matches = list(sweep.matched) if axis_field == "temperature" else []
+            facets.append(_facet(sweep.points, matches, names_by_label, names, look, axis_field, k, f"pass@{k}"))
     return Figure(NAME, TITLE, _caption(sweep, bool(top_ps[TOP_PS_SHOWN:])), _alt_text(sweep), tuple(facets), look)
 
 
 def _facet(
     points: Sequence[SweepPoint],
     matched: Sequence[EntropyMatch],
-    name_of: Mapping[str, str],
+    names_by_label: Mapping[str, str],
     names: Mapping[str, str],
     look: FigureFormat,
-    over: str,
+    axis_field: str,
     k: int,
     title: str,
 ) -> Chart:
-    rows = [_row(name_of[point.label], getattr(point.decoding, over), _value(point, k)) for point in points]
+    rows = [
+        _row(names_by_label[point.label], getattr(point.decoding, axis_field), _value(point, k)) for point in points
+    ]
     extra = [_match(match, names, k) for match in matched]
     _drop_overlapping_labels(extra, [float(str(row["x"])) for row in [*rows, *extra]])
     top = share_axis_end([float(str(row["high"])) for row in [*rows, *extra]])
-    axis_x = "temperature" if over == "temperature" else "top-p"
+    axis_x = "temperature" if axis_field == "temperature" else "top-p"
     x = alt.X("x:Q", title=axis_x, scale=alt.Scale(zero=False, nice=False, padding=30 if extra else 12))
     scale = alt.Scale(domain=[0, top], nice=False)
     y, low = (alt.Y(field, title=f"pass@{k}", scale=scale) for field in ("value:Q", "low:Q"))
@@ -81,7 +85,7 @@ def _facet(
     tips = [alt.Tooltip(field) for field in ("run:N", "x:Q", "value:Q", "low:Q", "high:Q")]
     alone = len(points) == len({point.label for point in points})  # one decoding: a band of no width is no band
     layers: list[Chart] = [] if alone else [*bands(rows, "run", traces, x, low), *lines(rows, "run", traces, x, y)]
-    marked: list[Chart] = []
+    diamond_charts: list[Chart] = []
     for number, row in enumerate(rows) if alone else [(0, None)]:  # side by side where both have the same place
         own, shift = (
             alt.Chart(data(rows if row is None else [row])),
@@ -91,10 +95,12 @@ def _facet(
             rule = own.mark_rule(strokeWidth=1.5, xOffset=shift)
             layers.append(rule.encode(x=x, y=low, y2="high:Q", color=by_run(names, look)))
         marks = own.mark_point(filled=True, size=55, opacity=1, xOffset=shift)
-        marked.append(marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips))
+        diamond_charts.append(
+            marks.encode(x=x, y=y, color=by_run(names, look), shape=run_shape(names, look), tooltip=tips)
+        )
     if extra:
         layers += _diamonds(extra, top, x, y, low, tips, look)
-    return with_size(layered(*layers, *marked), look, title=title)
+    return with_size(layered(*layers, *diamond_charts), look, title=title)
 
 
 def _diamonds(
@@ -109,9 +115,9 @@ def _diamonds(
     ]
     high = [row for row in extra if float(str(row["high"])) > LABEL_LIMIT * top]
     # a label has two lines and is anchored at the first: placed above, it needs room for the second
-    for rows, field, dy in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
+    for rows, field, label_offset in (([row for row in extra if row not in high], "high:Q", -19), (high, "low:Q", 12)):
         if rows:
-            words = alt.Chart(data(rows)).mark_text(dy=dy, fontSize=9, color=colour, lineBreak="|")
+            words = alt.Chart(data(rows)).mark_text(dy=label_offset, fontSize=9, color=colour, lineBreak="|")
             layers.append(words.encode(x=x, y=alt.Y(field), text="words:N"))
     return layers
 

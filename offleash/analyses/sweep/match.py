@@ -67,7 +67,7 @@ class Pilots:
     progress: Progress
     label: str  # in front of progress messages
     size: int = PILOT_SAMPLES
-    _kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PILOT_SCHEMA))
+    _stored_pilots: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PILOT_SCHEMA))
 
     def __post_init__(self) -> None:
         self.problems = with_prompts(self.problems)
@@ -232,7 +232,7 @@ def match_temperature(
     difference_P = tried[best].entropy_P - target_P
     error = float(difference_P.std(ddof=1) / math.sqrt(len(difference_P))) if len(difference_P) > 1 else float("nan")
     interval = _interval(best, difference_P, _slope(pilots, best), stratum_P)
-    return TemperatureSearch(best, interval, target, tried[best].mean, error, tolerance, pilots, _rising(pilots))
+    return TemperatureSearch(best, interval, target, tried[best].mean, error, tolerance, pilots, _entropy_rises(pilots))
 
 
 def _bracket(
@@ -243,18 +243,19 @@ def _bracket(
     within: tuple[float, float],
 ) -> tuple[float, float]:
     """Two temperatures between which the target lies."""
-    lowest, highest = within
-    low = high = min(max(_five_digits(start), lowest), highest)
-    while gap(high) < 0 and high < highest:
-        low, high = high, min(_five_digits(high * STEP), highest)
-    while gap(low) > 0 and low > lowest:
-        low, high = max(_five_digits(low / STEP), lowest), low
+    min_temperature, max_temperature = within
+    low = high = min(max(_five_digits(start), min_temperature), max_temperature)
+    while gap(high) < 0 and high < max_temperature:
+        low, high = high, min(_five_digits(high * STEP), max_temperature)
+    while gap(low) > 0 and low > min_temperature:
+        low, high = max(_five_digits(low / STEP), min_temperature), low
     if gap(low) > 0 or gap(high) < 0:
         edge = low if gap(low) > 0 else high
         relation = "is still above" if gap(low) > 0 else "stays below"
         entropies = ", ".join(f"{temperature:g}: {tried[temperature].mean:.4f}" for temperature in sorted(tried))
         raise NoMatchError(
-            f"No temperature from {lowest:g} to {highest:g} gives the second model the token entropy of the first, "
+            f"No temperature from {min_temperature:g} to {max_temperature:g} gives the second model the token "
+            "entropy of the first, "
             f"{target:.4f} nats: at {edge:g} it {relation} that (entropy by temperature: {entropies}). Compare at "
             "another --temperature or --top-p; a top-p below 1 may keep entropy low at any temperature."
         )
@@ -282,7 +283,7 @@ def _interval(temperature: float, difference_P: Float, slope: float, stratum_P: 
     return Interval(min(temperature, low), max(temperature, high))  # a skewed interval still contains the match
 
 
-def _rising(pilots: tuple[Pilot, ...]) -> bool:
+def _entropy_rises(pilots: tuple[Pilot, ...]) -> bool:
     """Whether entropy rises with temperature; if not, several temperatures may match and bisection finds one of them.
 
     The entropy of one softmax always rises with temperature. The mean over samples need not: prefixes are drawn at that
@@ -345,7 +346,7 @@ def entropy_matched(
     after: Model,
     decoding: SamplingParams,
     k: str,
-    into: Path,
+    folder: Path,
     seed: int = 0,
     progress: Progress = silent,
     verifying: VerifyOptions | None = None,
@@ -353,11 +354,11 @@ def entropy_matched(
 ) -> EntropyMatch:
     """Draw both models at a decoding, find the temperature at which the second has the first's token entropy, compare.
 
-    Run again after a kill, it resumes: runs and pilots are stored in folders below `into`.
+    Run again after a kill, it resumes: runs and pilots are stored in folders below `folder`.
     """
-    unique = labels(((names[0], before), (names[1], after)), into)
+    unique = labels(((names[0], before), (names[1], after)), folder)
     first, second = SweepModel(unique[0], before), SweepModel(unique[1], after)
-    with open_runs(into, problems, k, seed, verifying or VerifyOptions(), progress) as runs_of:
+    with open_runs(folder, problems, k, seed, verifying or VerifyOptions(), progress) as runs_of:
         runs_of.check((first, second), (decoding,))
         runs = [
             runs_of.run(

@@ -65,7 +65,7 @@ def points(
         answer_P = None
         if answer_counts is not None:  # an answer of null is that of an unread sample: code -1, a class of its own
             problem_A, count_A = answer_counts[r].problem_A, answer_counts[r].count_A
-            answer_P = entropy_rarefied(*_joined(count_A, problem_A, answer_counts[r].answer_A), len(tally), k)
+            answer_P = entropy_rarefied(*_merged_counts(count_A, problem_A, answer_counts[r].answer_A), len(tally), k)
         result.append(
             SweepPoint(
                 *(location.label, location.decoding, location.folder),
@@ -100,7 +100,7 @@ def token_entropy(run: Run, aligned: AlignedTally, r: int, k: int) -> Float | No
     return rows["entropy"].to_numpy().astype(np.float64)
 
 
-def _joined(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
+def _merged_counts(count_A: Integer, problem_A: Integer, answer_A: Integer) -> tuple[Integer, Integer]:
     """Counts of (problem, answer) pairs, each once: the same answer may be listed under several verdicts."""
     pair_A2 = np.stack([problem_A, answer_A], axis=1)
     pair_U2, index_A = np.unique(pair_A2, axis=0, return_inverse=True)

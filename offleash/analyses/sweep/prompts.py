@@ -30,7 +30,7 @@ from offleash.stats.binomials import Integer
 from offleash.stats.significance import holm_rejections, loss_p
 from offleash.verifying.verify import VerifyOptions
 
-OWN = "own"  # the name of each problem's own prompt
+OWN_PROMPT_NAME = "own"  # the name of each problem's own prompt
 BASE, RL = 0, 1
 
 
@@ -99,7 +99,7 @@ class PromptSweep:
 
 def read_prompts(words: Sequence[str]) -> tuple[NamedPrompt, ...]:
     """The prompts that a user names: files of templates, and `own` for each problem's own prompt."""
-    prompts = [NamedPrompt(OWN, None) if word == OWN else _read(Path(word)) for word in words]
+    prompts = [NamedPrompt(OWN_PROMPT_NAME, None) if word == OWN_PROMPT_NAME else _read(Path(word)) for word in words]
     names = [prompt.name for prompt in prompts]
     if len(prompts) < 2:
         raise OffleashError(
@@ -137,18 +137,18 @@ def sweep_prompts(
         name: sweep(asked, folder / name, verifying, stage(progress, f"prompt {name}"))
         for name, asked in requests.items()
     }
-    return PromptSweep(folder, sweeps, gained_under(sweeps) if len(request.models) == 2 else ())
+    return PromptSweep(folder, sweeps, gained_by_model(sweeps) if len(request.models) == 2 else ())
 
 
-def gained_under(sweeps: Mapping[str, Sweep]) -> tuple[GainedUnder, ...]:
+def gained_by_model(sweeps: Mapping[str, Sweep]) -> tuple[GainedUnder, ...]:
     """For every prompt and decoding, the problems that RL gained and the base's counts on them under other prompts."""
     decodings = next(iter(sweeps.values())).decodings
     return tuple(
-        _gained(name, number, decoding, sweeps) for name in sweeps for number, decoding in enumerate(decodings)
+        _gained_problems(name, number, decoding, sweeps) for name in sweeps for number, decoding in enumerate(decodings)
     )
 
 
-def _gained(name: str, number: int, decoding: SamplingParams, sweeps: Mapping[str, Sweep]) -> GainedUnder:
+def _gained_problems(name: str, number: int, decoding: SamplingParams, sweeps: Mapping[str, Sweep]) -> GainedUnder:
     tally = sweeps[name].tally
     base, rl = 2 * number + BASE, 2 * number + RL  # at each decoding first the model before, then the one after
     rows = np.flatnonzero((tally.correct_PR[:, base] == 0) & (tally.correct_PR[:, rl] > 0))
@@ -170,15 +170,17 @@ def _gained(name: str, number: int, decoding: SamplingParams, sweeps: Mapping[st
 
 
 def _other_prompt_result(
-    name: str, problem: str, column: int, own_counts: tuple[int, int], other: Sweep
+    name: str, problem: str, column: int, own_prompt_counts: tuple[int, int], other: Sweep
 ) -> OtherPromptResult | None:
     """The base's counts under another prompt; None where that run has no verdict on the problem."""
     rows = np.flatnonzero(other.tally.problem_P == problem)
     if not len(rows):
         return None
     drawn, correct = (int(counts[rows[0], column]) for counts in (other.tally.drawn_PR, other.tally.correct_PR))
-    drawn_12: Integer = np.array([[drawn, own_counts[0]]])
-    return OtherPromptResult(name, drawn, correct, float(loss_p(drawn_12, np.array([[correct, own_counts[1]]]))[0]))
+    drawn_P2: Integer = np.array([[drawn, own_prompt_counts[0]]])
+    return OtherPromptResult(
+        name, drawn, correct, float(loss_p(drawn_P2, np.array([[correct, own_prompt_counts[1]]]))[0])
+    )
 
 
 def _read(path: Path) -> NamedPrompt:
@@ -211,13 +213,13 @@ def _sentence(prompts: PromptSweep, gained: GainedUnder) -> str:
     count = many(len(gained.problems), "problem")
     if not gained.reached_under_other_prompt:
         return f"{start} {count} {where}; {base} reaches none of them under another prompt."
-    part = f"{gained.reached_under_other_prompt} of them" if len(gained.problems) > 1 else "it"
+    subject = f"{gained.reached_under_other_prompt} of them" if len(gained.problems) > 1 else "it"
     rate = (
         f", {gained.significant} at a significantly higher rate than {where.partition(' at ')[0]} (Holm, 95%)"
         if gained.significant
         else ", none at a significantly higher rate: resampling could do the same"
     )
-    return f"{start} {count} {where}; {base} reaches {part} under another prompt{rate}."
+    return f"{start} {count} {where}; {base} reaches {subject} under another prompt{rate}."
 
 
 def show_prompts(console: Console, prompts: PromptSweep) -> None:

@@ -97,7 +97,7 @@ def finding(sweep: Sweep) -> str:
 def _reach(sweep: Sweep, label: str) -> str:
     """The decodings at which a model reaches most and least."""
     points = sweep.of(label)
-    best, worst = (extreme(points, key=lambda point: point.pass_k.value) for extreme in (max, min))
+    best, worst = (select(points, key=lambda point: point.pass_k.value) for select in (max, min))
     if best.pass_k.value - worst.pass_k.value < 1e-12:
         return f"{clean(label)} reaches {_share(best.pass_k)} of the problems at every decoding (k = {sweep.k:,})."
     return (
@@ -198,7 +198,7 @@ def best_text(best: BestDecoding, names: Sequence[str]) -> str:
         "worse than at any single decoding, since what is best on one half need not be best on the other. Chosen and "
         f"tested on the same problems ({before} at {decoding_label(first)}, {after} at {decoding_label(second)}), "
         f"which favours both, {before} reaches {in_sample.value['before']:.1%} and {after} "
-        f"{in_sample.value['after']:.1%}: NSCR {_signed(in_sample)}."
+        f"{in_sample.value['after']:.1%}: NSCR {_signed_counts(in_sample)}."
     )
 
 
@@ -206,7 +206,7 @@ def _cells(counts: BestDecodingCounts) -> Json:
     return {**{cell: getattr(counts, cell) for cell in "PESO"}, **counts.value, "redraw": counts.redraw}
 
 
-def _signed(counts: BestDecodingCounts) -> str:
+def _signed_counts(counts: BestDecodingCounts) -> str:
     return "-" if number(counts.value["NSCR"]) is None else f"{counts.value['NSCR']:+.3f}"
 
 
@@ -271,12 +271,12 @@ def match_finding(match: EntropyMatch) -> str:
         return f"{matched} {loss}, so there is no loss that decoding could explain."
     share = recovered.share
     part = f"{share.value:.0%} [{share.interval.low:.0%}, {share.interval.high:.0%}]"
-    removed = f"removes {part} of the loss" if share.value >= 0 else f"removes none of the loss ({part})"
+    removed_text = f"removes {part} of the loss" if share.value >= 0 else f"removes none of the loss ({part})"
     return (
         f"{matched} Of the {count_text(recovered.reached)} problems that {before} reaches (k = "
         f"{match.equal.change.k:,}), {after} loses {count_text(recovered.lost)} at equal decoding and "
         f"{count_text(recovered.lost_matched)} at equal entropy: {_recovered_text(match)}. Matching entropy alone "
-        f"{removed}{_interpretation(match)}."
+        f"{removed_text}{_interpretation(match)}."
     )
 
 
@@ -418,8 +418,10 @@ def _point_table(names: Sequence[str]) -> Table:
     """A table with a row for every model and decoding: a long name of a model is folded, numbers never are."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("T", "top-p", "model", *names):
-        is_model = name == "model"
-        table.add_column(name, justify="left" if is_model else "right", no_wrap=not is_model, overflow="fold")
+        is_model_column = name == "model"
+        table.add_column(
+            name, justify="left" if is_model_column else "right", no_wrap=not is_model_column, overflow="fold"
+        )
     return table
 
 

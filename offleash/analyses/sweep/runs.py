@@ -79,14 +79,14 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
             f"Both models are {texts[0]}; a sweep compares two different ones. To see what chance alone does, give one "
             "model twice to `offleash study`."
         )
-    existing = _existing_labels(folder)
-    taken: dict[str, str] = {label: model for model, label in existing.items() if model not in texts}
+    existing_labels = _existing_labels(folder)
+    taken: dict[str, str] = {label: model for model, label in existing_labels.items() if model not in texts}
     chosen = []
     for (given, model), text in zip(models, texts, strict=True):
         if given:
             refuse_label(given, text)
         others = [_parts(other) for _, other in models if other is not model]
-        known = existing.get(text)
+        known = existing_labels.get(text)
         label = known if known and given in ("", known) else given or _free_label(model, others, taken, text)
         if taken.setdefault(label, text) != text:
             raise OffleashError(f"{folder / label} belongs to {taken[label]}; give {text} another name: NAME={text}.")
@@ -96,8 +96,10 @@ def labels(models: Sequence[tuple[str, Model]], folder: Path) -> tuple[str, ...]
 
 def _free_label(model: Model, others: Sequence[list[str]], taken: dict[str, str], text: str) -> str:
     """The first name that is neither taken nor that of another model here."""
-    clash = {names[0] for names in others if names}
-    return next(name for name in label_candidates(model) if name not in clash and taken.get(name, text) == text)
+    clashing_names = {names[0] for names in others if names}
+    return next(
+        name for name in label_candidates(model) if name not in clashing_names and taken.get(name, text) == text
+    )
 
 
 def label_candidates(model: Model) -> Iterator[str]:
@@ -119,12 +121,12 @@ def _parts(model: Model) -> list[str]:
 
 def _existing_labels(folder: Path) -> dict[str, str]:
     """Models that have runs in the folder already, and their labels."""
-    label_of: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for run in sorted(folder.glob("*/t*-p*")) if folder.is_dir() else []:
         origin = read_origin(run) if is_run(run) else None
         if origin is not None:
-            label_of.setdefault(origin.model, run.parent.name)
-    return label_of
+            labels.setdefault(origin.model, run.parent.name)
+    return labels
 
 
 # The runs themselves: models at decodings, drawn and judged where samples or verdicts are missing.
@@ -213,8 +215,10 @@ class SweepRuns:
             return False  # it is loaded, and `draw` refuses what differs
         differing = problem_differences(read_problems(folder), with_prompts(self.problems))
         refuse_differences(folder, "samples", differing, resume_step(self.verb))
-        held = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
-        return held.height == self.problems.height and int(held["len"].to_numpy().min()) >= self.budget
+        stored_counts = scan_shards(folder / "samples", SAMPLES).group_by("problem").agg(pl.len()).collect()
+        return (
+            stored_counts.height == self.problems.height and int(stored_counts["len"].to_numpy().min()) >= self.budget
+        )
 
     def _count(self, drawn: DrawSummary) -> None:
         if not drawn.samples:

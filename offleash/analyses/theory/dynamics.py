@@ -102,7 +102,7 @@ def train(
     for step in range(1, recipe.steps + 1):
         current_XY = policy.probability_XY
         share_XY = rollouts(current_XY, recipe, rng, seed_X)
-        policy = policy.moved(_total_slope(current_XY, share_XY, initial_XY, world, recipe), recipe.rate)
+        policy = policy.updated(_total_slope(current_XY, share_XY, initial_XY, world, recipe), recipe.rate)
         if on_step is not None:
             on_step(step, policy.probability_XY, share_XY)
         if step % settings.every == 0 or step == recipe.steps:

@@ -108,7 +108,7 @@ def start(world: TheoryWorld, is_shared: bool, rng: np.random.Generator) -> Tabu
 def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mechanism:
     """One cell: `seeds` worlds, each trained once."""
     finite, is_shared = CELLS[name]
-    recipe = RECIPES[method] if finite else _exact(RECIPES[method])
+    recipe = RECIPES[method] if finite else _with_exact_gradient(RECIPES[method])
     histories: list[History[TabularPolicy | SharedPolicy]] = []
     tilted = []
     for i in range(seeds):
@@ -117,7 +117,7 @@ def mechanism(method: str, name: str, seed: int = 0, seeds: int = SEEDS) -> Mech
         policy = start(world, is_shared, rng)
         trained = train(policy, world, recipe, rng, MEASUREMENTS)
         histories.append(trained)
-        tilted.append(_tilt_at(world, float(trained.pass_SK[-1, 0])))
+        tilted.append(_tilt_with_pass(world, float(trained.pass_SK[-1, 0])))
     training_curves = {
         "pass@1": np.array([history.pass_SK[:, 0] for history in histories]),
         f"pass@{BUDGETS[-1]}": np.array([history.pass_SK[:, -1] for history in histories]),
@@ -175,7 +175,10 @@ def effects(cells: list[Mechanism]) -> list[Effect]:
         for name, weight in weights.items():
             on = {
                 measure: mean(
-                    np.sum([w * by_name[cell].training_curves[measure][:, -1] for cell, w in weight.items()], axis=0)
+                    np.sum(
+                        [factor * by_name[cell].training_curves[measure][:, -1] for cell, factor in weight.items()],
+                        axis=0,
+                    )
                 )
                 for measure in (f"pass@{BUDGETS[-1]}", "problems kept", "answers kept")
             }
@@ -188,11 +191,11 @@ def mean(value_N: Float) -> Mean:
     if len(value_N) < 2:
         return Mean(float(value_N.mean()) if len(value_N) else float("nan"), float("nan"), float("nan"))
     mean_value = float(value_N.mean())
-    half = _student(len(value_N) - 1) * float(value_N.std(ddof=1)) / float(np.sqrt(len(value_N)))
+    half = _student_quantile_95(len(value_N) - 1) * float(value_N.std(ddof=1)) / float(np.sqrt(len(value_N)))
     return Mean(mean_value, mean_value - half, mean_value + half)
 
 
-def _student(degrees_of_freedom: int) -> float:
+def _student_quantile_95(degrees_of_freedom: int) -> float:
     """Student's t at 97.5% by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5); 1% off at 3."""
     z = 1.959964
     terms = (
@@ -210,11 +213,11 @@ def _first_at_target(pass_NS: Float) -> tuple[NDArray[np.bool_], Integer]:
     return np.asarray(at_target_NS.any(axis=1)), np.asarray(at_target_NS.argmax(axis=1))
 
 
-def _exact(recipe: Dynamics) -> Dynamics:
+def _with_exact_gradient(recipe: Dynamics) -> Dynamics:
     return Dynamics(recipe.method, None, recipe.rate, recipe.steps)
 
 
-def _tilt_at(world: TheoryWorld, pass_at_1: float) -> float:
+def _tilt_with_pass(world: TheoryWorld, pass_at_1: float) -> float:
     """pass@k, at the largest k, of the tilt that has this pass@1."""
     p_XY = tilt(world, matched_beta(world, pass_at_1))
     return float(pass_at_k(success_rates(p_XY, world.correct_XY), BUDGETS[-1])[0])

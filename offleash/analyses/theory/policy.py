@@ -17,13 +17,13 @@ from offleash.errors import OffleashError
 class TablePolicy(Protocol):
     """A policy over the answers of a world: its probabilities, and the policy after one gradient step.
 
-    Policies are immutable: `moved` returns a new one, so that a training can be replayed from any of its policies.
+    Policies are immutable: `updated` returns a new one, so that a training can be replayed from any of its policies.
     """
 
     @property
     def probability_XY(self) -> Float: ...
 
-    def moved(self, slope_XY: Float, rate: float) -> Self:
+    def updated(self, slope_XY: Float, rate: float) -> Self:
         """The policy after a gradient step; `slope_XY` is the objective's derivative by the logits."""
         ...
 
@@ -38,7 +38,7 @@ class TabularPolicy:
     def probability_XY(self) -> Float:
         return softmax(self.logit_XY)
 
-    def moved(self, slope_XY: Float, rate: float) -> "TabularPolicy":
+    def updated(self, slope_XY: Float, rate: float) -> "TabularPolicy":
         return TabularPolicy(self.logit_XY + rate * slope_XY)  # -inf plus anything finite stays -inf
 
 
@@ -58,7 +58,7 @@ class SharedPolicy:
         """Derivatives of the objective by both factors, from those by the logits."""
         return slope_XY @ self.answer_DY.T, self.problem_XD.T @ slope_XY
 
-    def moved(self, slope_XY: Float, rate: float) -> "SharedPolicy":
+    def updated(self, slope_XY: Float, rate: float) -> "SharedPolicy":
         by_problem_XD, by_answer_DY = self.gradient(slope_XY)
         return SharedPolicy(self.base_XY, self.problem_XD + rate * by_problem_XD, self.answer_DY + rate * by_answer_DY)
 
@@ -68,7 +68,7 @@ def tabular(world: TheoryWorld) -> TabularPolicy:
     return TabularPolicy(logits_of(world.base_XY))
 
 
-def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: float = 0.0) -> SharedPolicy:
+def shared(world: TheoryWorld, width: int, rng: np.random.Generator, similarity: float = 0.0) -> SharedPolicy:
     """The base of a world with `width` shared directions: features of problems, nothing learnt yet.
 
     Args:
@@ -77,8 +77,8 @@ def shared(world: TheoryWorld, width: int, rng: np.random.Generator, alike: floa
         rng: draws the features of problems, of mean square 1 per problem.
         alike: the part of that mean square which all problems have in common.
     """
-    problem_XD = np.sqrt((1 - alike) / width) * rng.standard_normal((world.problems, width))
-    problem_XD[:, 0] += np.sqrt(alike)
+    problem_XD = np.sqrt((1 - similarity) / width) * rng.standard_normal((world.problems, width))
+    problem_XD[:, 0] += np.sqrt(similarity)
     # V starts at 0, as LoRA's second factor: before the first step the policy is exactly the base
     return SharedPolicy(logits_of(world.base_XY), problem_XD, np.zeros((width, world.answers)))
 

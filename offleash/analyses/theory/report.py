@@ -49,28 +49,35 @@ def show_theory(console: Console, report: TheoryReport) -> None:
 
 def finding(report: TheoryReport) -> str:
     """The answer in words, with its uncertainty."""
-    falling = [cell for cell in report.mechanisms if cell.change[PASS_K].high < 0]
-    later = [cell for cell in report.mechanisms if cell.matched_change.high < 0 and cell not in falling]
-    unchanged = [cell for cell in report.mechanisms if cell not in falling and cell not in later]
+    falling_cells = [cell for cell in report.mechanisms if cell.change[PASS_K].high < 0]
+    later_falling_cells = [
+        cell for cell in report.mechanisms if cell.matched_change.high < 0 and cell not in falling_cells
+    ]
+    unchanged = [cell for cell in report.mechanisms if cell not in falling_cells and cell not in later_falling_cells]
     sentences = [f"{_ruling_counts_text(report)} (random worlds, seed {report.seed})."]
-    if falling:
+    if falling_cells:
         sentences.append(
-            f"{PASS_K} ended significantly below the base with {_named(falling)} (95% intervals over {SEEDS} worlds)."
+            f"{PASS_K} ended significantly below the base with {_cell_names(falling_cells)} (95% intervals over "
+            f"{SEEDS} worlds)."
         )
     else:
         sentences.append(f"{PASS_K} did not end significantly below the base in any cell of the table.")
-    if later:
-        sentences.append(f"It was below during training, when pass@1 reached {TARGET}, also with {_named(later)}.")
+    if later_falling_cells:
+        sentences.append(
+            f"It was below during training, when pass@1 reached {TARGET}, also with {_cell_names(later_falling_cells)}."
+        )
     if unchanged:
-        sentences.append(f"It never fell significantly with {_named(unchanged)}.")
+        sentences.append(f"It never fell significantly with {_cell_names(unchanged)}.")
     return " ".join([*sentences, *_answers_lost(report)])
 
 
 def _answers_lost(report: TheoryReport) -> list[str]:
     """What the tilt does to pass@k, and what training does to single answers, even without either mechanism."""
     sentences = ["The tilt never lowers it."] if report.leash.best_fall < TINY else []
-    kept = [cell.after["answers kept"].value for cell in report.mechanisms]
-    lost = f"Of the correct answers above epsilon, training lost {1 - max(kept):.0%} to {1 - min(kept):.0%}"
+    kept_shares = [cell.after["answers kept"].value for cell in report.mechanisms]
+    lost = (
+        f"Of the correct answers above epsilon, training lost {1 - max(kept_shares):.0%} to {1 - min(kept_shares):.0%}"
+    )
     if all(cell.after["answers kept"].high < 1 for cell in report.mechanisms if not (cell.finite or cell.shared)):
         lost += (
             ", even with infinite groups and a tabular policy: the gradient of a softmax favours what is already "
@@ -81,41 +88,43 @@ def _answers_lost(report: TheoryReport) -> list[str]:
 
 def _ruling_counts_text(report: TheoryReport) -> str:
     count = {ruling: sum(result.ruling is ruling for _, result in report.statements) for ruling in Ruling}
-    holds, only, fails = (count[ruling] for ruling in Ruling)
+    holding_count, conditional_count, failing_count = (count[ruling] for ruling in Ruling)
     parts = (
-        f"{holds} hold{'s' if holds == 1 else ''}",
-        f"{only} hold{'s' if only == 1 else ''} only under a condition",
-        f"{fails} fail{'s' if fails == 1 else ''}",
+        f"{holding_count} hold{'s' if holding_count == 1 else ''}",
+        f"{conditional_count} hold{'s' if conditional_count == 1 else ''} only under a condition",
+        f"{failing_count} fail{'s' if failing_count == 1 else ''}",
     )
     return f"Of {len(report.statements)} statements, {parts[0]}, {parts[1]} and {parts[2]}"
 
 
 def theory_document(report: TheoryReport) -> list[Json]:
     """All of it as JSON: statements with verdict and evidence; the mechanisms and the world come last."""
-    claims = [
+    sentences = [
         *(_statement_document(*checked) for checked in report.statements),
         *(_mechanism_document(cell, report.effects) for cell in report.mechanisms),
         _leash_document(report.leash),
     ]
-    return [encode({**claim, "seed": report.seed}) for claim in claims]
+    return [encode({**claim, "seed": report.seed}) for claim in sentences]
 
 
 def leash_text(leash: LeashWorld) -> str:
     """The world in which pass@1 rises and pass@k falls, in words."""
-    large = leash.k_K.index(REPORTED_K)
-    base, trained, tilt = (leash.curves[name] for name in ("base", "trained", "tilt"))
+    k_index = leash.k_K.index(REPORTED_K)
+    base, trained, tilted = (leash.curves[name] for name in ("base", "trained", "tilt"))
     answers = leash.trained[Level.ANSWER]
-    rise, fall = trained[0] - base[0], base[large] - trained[large]
-    crossed = rise > 0 and fall > 0
+    rise, fall = trained[0] - base[0], base[k_index] - trained[k_index]
+    curves_cross = rise > 0 and fall > 0
     head = (
         "A world where pass@1 rises and pass@k falls"
-        if crossed
+        if curves_cross
         else "No world in the table shows the crossing; the last one"
     )
     sentences = [
         f"{head} (world {leash.seed[2]} of the table, GRPO, both): pass@1 {base[0]:.3f} -> "
-        f"{trained[0]:.3f}, pass@{REPORTED_K} {base[large]:.3f} -> {trained[large]:.3f}. The tilt with the same pass@1 "
-        f"(beta = {leash.beta:.2f}) has pass@{REPORTED_K} = {tilt[large]:.3f}, and no beta from 0 to infinity lowers "
+        f"{trained[0]:.3f}, pass@{REPORTED_K} {base[k_index]:.3f} -> {trained[k_index]:.3f}. The tilt with the same "
+        "pass@1 "
+        f"(beta = {leash.beta:.2f}) has pass@{REPORTED_K} = {tilted[k_index]:.3f}, and no beta from 0 to infinity "
+        "lowers "
         f"pass@k at any k (largest fall {max(leash.best_fall, 0):.1g}). Of {answers.P + answers.S:g} correct answers "
         f"above epsilon = {EPSILON:.3g}, training keeps {answers.P:g} and loses {answers.S:g}; {answers.E:g} are new."
     ]
@@ -234,12 +243,12 @@ def _mechanism_document(cell: Mechanism, effects: Sequence[Effect]) -> Json:
 
 
 def _leash_document(leash: LeashWorld) -> Json:
-    large, smallest = leash.k_K.index(REPORTED_K), leash.smallest
+    k_index, smallest = leash.k_K.index(REPORTED_K), leash.smallest
     base, trained = leash.curves["base"], leash.curves["trained"]
-    crossed = trained[0] > base[0] and trained[large] < base[large] and leash.best_fall < TINY
+    curves_cross = trained[0] > base[0] and trained[k_index] < base[k_index] and leash.best_fall < TINY
     return {
         "statement": "pass@1 can rise while pass@k falls, in a world where the tilt alone could not have done it",
-        "verdict": Ruling.HOLDS if crossed else Ruling.FAILS,
+        "verdict": Ruling.HOLDS if curves_cross else Ruling.FAILS,
         "evidence": leash_text(leash),
         "world": leash.seed,
         "beta": leash.beta,
@@ -266,7 +275,7 @@ def _plus_minus(mean: Mean, sign: bool = False) -> str:
     return f"{mean.value:{'+' if sign else ''}.3f}{half}"
 
 
-def _named(cells: Sequence[Mechanism]) -> str:
+def _cell_names(cells: Sequence[Mechanism]) -> str:
     """Cells by method: GRPO (both), REINFORCE (shared parameters, both)."""
     methods = dict.fromkeys(cell.method for cell in cells)
     return " and ".join(

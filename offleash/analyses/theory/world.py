@@ -191,8 +191,10 @@ def draw(probability_XY: Float, samples: int, rng: np.random.Generator) -> Integ
     positive_XY = probability_XY > 0
     cumulative_XY = np.cumsum(probability_XY, axis=1)
     row_X1 = np.arange(problems)[:, None]
-    at_XN = rng.random((problems, samples)) * cumulative_XY[:, -1:] + row_X1
-    index_XN = np.searchsorted((cumulative_XY + row_X1).ravel(), at_XN.ravel(), side="right").reshape(at_XN.shape)
+    position_XN = rng.random((problems, samples)) * cumulative_XY[:, -1:] + row_X1
+    index_XN = np.searchsorted((cumulative_XY + row_X1).ravel(), position_XN.ravel(), side="right").reshape(
+        position_XN.shape
+    )
     # rounding may point before the first answer that is given, or past the last
     first_X, last_X = positive_XY.argmax(axis=1), answers - 1 - positive_XY[:, ::-1].argmax(axis=1)
     answer_XN: Integer = np.clip(index_XN - row_X1 * answers, first_X[:, None], last_X[:, None])

@@ -56,9 +56,9 @@ def checkpoints(subject: FigureInput, look: FigureFormat) -> Figure | MissingFig
     labels = short_names(
         [steps[0].before.name, *(comparison.after.name for comparison in steps)], 14 if look.paper else 20
     )
-    trend = several.value is RunsAre.CHECKPOINTS
-    kinds, ratios = _measures(steps), _ratios(steps, labels, look, trend)
-    facets = (_reach(steps, labels, kinds, look, trend), ratios) if kinds else (ratios,)
+    is_trend = several.value is RunsAre.CHECKPOINTS
+    kinds, ratios = _measures(steps), _ratios(steps, labels, look, is_trend)
+    facets = (_reach(steps, labels, kinds, look, is_trend), ratios) if kinds else (ratios,)
     return Figure("checkpoints", TITLES[several.value], *_caption_and_alt(subject, several, kinds), facets)
 
 
@@ -75,7 +75,7 @@ def _measures(steps: tuple[Comparison, ...]) -> list[str]:
 
 
 def _reach(
-    steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat, trend: bool
+    steps: tuple[Comparison, ...], labels: list[str], kinds: list[str], look: FigureFormat, is_trend: bool
 ) -> Chart:
     """What the base and each run after it reach."""
     sides = [(steps[0], "before"), *((comparison, "after") for comparison in steps)]
@@ -85,7 +85,7 @@ def _reach(
         for kind, budget in zip(kinds, (1, steps[0].change.k), strict=False)
     ]
     title = "share of problems" if SHARE_REACHED in kinds else "pass@k"
-    return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look, trend)
+    return _facet(rows, labels, kinds, (PASS_COLOURS, PASS_DASHES, PASS_SHAPES), title, look, is_trend)
 
 
 def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[float, float, float]:
@@ -100,7 +100,7 @@ def _value(comparison: Comparison, side: str, kind: str, budget: int) -> tuple[f
     return float(reached / determined) if determined > 0 else np.nan, np.nan, np.nan
 
 
-def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat, trend: bool) -> Chart:
+def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat, is_trend: bool) -> Chart:
     """SRR and NDR of each run; the base, compared with itself, has none."""
     kinds = [METRIC_NAMES[name] for name in RATIOS]
     rows = [
@@ -116,7 +116,7 @@ def _ratios(steps: tuple[Comparison, ...], labels: list[str], look: FigureFormat
         for position, comparison in enumerate(steps, start=1)
     ]
     style = ([METRICS[n] for n in RATIOS], [METRIC_DASHES[n] for n in RATIOS], [METRIC_SHAPES[n] for n in RATIOS])
-    return _facet(rows, labels, kinds, style, "ratio", look, trend)
+    return _facet(rows, labels, kinds, style, "ratio", look, is_trend)
 
 
 def _row(label: str, position: int, kind: str, value: float, low: float, high: float) -> Row:
@@ -132,7 +132,7 @@ def _facet(
     style: tuple[list[str], list[list[int]], list[str]],
     title: str,
     look: FigureFormat,
-    trend: bool,
+    is_trend: bool,
 ) -> Chart:
     """Points with intervals, joined by lines where they are a trend; `style` has colours, dashes and shapes by kind."""
     several = legend(kinds, look)
@@ -151,7 +151,7 @@ def _facet(
     tips += [alt.Tooltip("low:Q", title="95% low"), alt.Tooltip("high:Q", title="95% high")]
     points = chart.mark_point(filled=True, size=30 if look.paper else 60, opacity=1)
     points_with_tooltips = points.encode(y=y, shape=alt.Shape("kind:N", scale=shapes, legend=several), tooltip=tips)
-    joined = lines(rows, "kind", traces, x, y) if trend else ()
+    joined = lines(rows, "kind", traces, x, y) if is_trend else ()
     return with_size(layered(*joined, bars, points_with_tooltips), look)
 
 
@@ -175,15 +175,15 @@ def _caption_and_alt(subject: FigureInput, several: SeveralRuns, kinds: list[str
     ratios_text = "; ".join(f"{name}: SRR {share(value['SRR'])}, NDR {share(value['NDR'])}" for name, value in values)
     same = [rates["SRR"] for comparison in steps if "SRR" in (rates := redraw_rates(comparison.change))]
     chance = f" An unchanged model drawn twice would show SRR {share(min(same))} to {share(max(same))}." if same else ""
-    read_text = f"{read}. Bars are 95% intervals.{union_text}{chance}"
-    caption = f"{read_text} {mislead} {runs_are_text(several)} {basis(steps[-1])}"
+    description = f"{read}. Bars are 95% intervals.{union_text}{chance}"
+    caption = f"{description} {mislead} {runs_are_text(several)} {basis(steps[-1])}"
     return caption, f"{len(steps)} {several.value.value} compared with {before}. {ratios_text}."
 
 
 def _first_plot_text(steps: tuple[Comparison, ...], kinds: list[str]) -> str:
     """What the first plot shows."""
     if SHARE_REACHED in kinds:
-        which = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"
-        return f"pass@1, the chance that a sample is correct, and the share of {which} reached by the rule in force"
+        problems = "determined problems" if any(comparison.change.undetermined for comparison in steps) else "problems"
+        return f"pass@1, the chance that a sample is correct, and the share of {problems} reached by the rule in force"
     sample_phrase = "1 sample includes" if len(kinds) == 1 else f"1 or {steps[0].change.k:,} samples include"
     return f"{' and '.join(kinds)}, the chance that {sample_phrase} a correct one"

@@ -92,13 +92,13 @@ def _all_runs(subject: FigureInput, look: FigureFormat) -> Figure:
     y, low = (alt.Y(field, title=title, scale=scale) for field in ("value:Q", "low:Q"))
     longest = max(map(len, labels))
     columns = (1 if longest > 14 else 2) if look.paper else 1 if longest > 28 else 2 if longest > 16 else 4
-    explained = legend(labels, look, columns=columns)
+    curve_legend = legend(labels, look, columns=columns)
     points = alt.Chart(data(rows)).mark_point(filled=True, size=16 if look.paper else 36, opacity=1)
     points_with_tooltips = points.encode(
         x=x,
         y=y,
-        color=alt.Color("run:N", scale=alt.Scale(domain=labels, range=colours), legend=explained, title=None),
-        shape=alt.Shape("run:N", scale=alt.Scale(domain=labels, range=shapes), legend=explained, title=None),
+        color=alt.Color("run:N", scale=alt.Scale(domain=labels, range=colours), legend=curve_legend, title=None),
+        shape=alt.Shape("run:N", scale=alt.Scale(domain=labels, range=shapes), legend=curve_legend, title=None),
         tooltip=[alt.Tooltip(field, title=heading) for field, heading in _TOOLTIPS.items()],
     )
     opacity = 0.17 if len(chosen) < 3 else 0.08  # many bands over each other would hide the curves
@@ -107,7 +107,7 @@ def _all_runs(subject: FigureInput, look: FigureFormat) -> Figure:
     return Figure(
         "passes",
         f"How often do k samples of each run reach a {target}?",
-        *_all_in_words(subject, chosen, labels),
+        *_caption_and_alt_of_all(subject, chosen, labels),
         (with_size(layered(*layers), look),),
     )
 
@@ -120,18 +120,20 @@ def _chosen(subject: FigureInput) -> list[Comparison]:
     return [every[i] for i in np.linspace(0, len(every) - 1, MOST_CURVES).round().astype(int)]
 
 
-def _all_in_words(subject: FigureInput, chosen: list[Comparison], labels: list[str]) -> tuple[str, str]:
+def _caption_and_alt_of_all(subject: FigureInput, chosen: list[Comparison], labels: list[str]) -> tuple[str, str]:
     """Caption and alternative text of the figure of all runs."""
     last, name = chosen[-1], _curve_name(chosen[-1])
     most, target = int(last.curves["before"].k_K[-1]), unit(last, False)
     correct_phrase = "is correct" if last.tally.per is Per.PROBLEM else f"gives the {target}"
     what = f"{name}: the chance that at least one of k samples {correct_phrase}, averaged over {target}s"
     left_out = len(subject.comparisons) - len(chosen)
-    some = f" {left_out} of the {len(subject.comparisons)} runs after the first are not drawn." if left_out else ""
+    left_out_text = (
+        f" {left_out} of the {len(subject.comparisons)} runs after the first are not shown." if left_out else ""
+    )
     caption = (
         f"{what}. A band contains the whole curve of its run with 95% confidence (bootstrap over problems). Bands may "
         "overlap even where a difference is significant, because all runs share the same problems; nothing is known "
-        f"beyond k = {most:,}.{some} {basis(last)}"
+        f"beyond k = {most:,}.{left_out_text} {basis(last)}"
     )
     curves = [chosen[0].curves["before"], *(comparison.curves["after"] for comparison in chosen)]
     ends = "; ".join(
@@ -165,24 +167,24 @@ def _crossing(comparison: Comparison, look: FigureFormat) -> list[Chart]:
     cross = comparison.crossing
     if cross.k is None or not cross.is_resolved:
         return []
-    crosses_late = log(cross.k) > log(cross.most) / 2
+    is_in_right_half = log(cross.k) > log(cross.most) / 2
     label = [f"beyond {cross.text()}", f"{short_name(comparison.before.name, 22)} is ahead"]
     row: Row = {"k": rounded(cross.k), "from": rounded(cross.low), "to": rounded(cross.high), "crossing": label}
     chart = alt.Chart(data([row]))
     # where the crossing is late the curves leave room above on its left, else below on its right
     font = 8 if look.paper else 11
-    label_y = alt.value(5 if crosses_late else look.height - 9 - font)
+    label_y = alt.value(5 if is_in_right_half else look.height - 9 - font)
     rule, start = budget_axis(cross.most, look), budget_axis(cross.most, look, "from:Q")
-    end = start if crosses_late else budget_axis(cross.most, look, "to:Q")
+    end = start if is_in_right_half else budget_axis(cross.most, look, "to:Q")
     return [
         chart.mark_rect(opacity=0.12, color="#808080").encode(x=start, x2="to:Q"),
         chart.mark_rule(strokeDash=[3, 3], strokeWidth=1.2).encode(x=rule),
         chart.mark_text(
             fontSize=font,
             lineHeight=font + 3,
-            align="right" if crosses_late else "left",
-            dx=-6 if crosses_late else 6,
-            baseline="top" if crosses_late else "bottom",
+            align="right" if is_in_right_half else "left",
+            dx=-6 if is_in_right_half else 6,
+            baseline="top" if is_in_right_half else "bottom",
         ).encode(x=end, y=label_y, text="crossing:N"),
     ]
 
@@ -195,13 +197,15 @@ def _caption_and_alt(comparison: Comparison) -> tuple[str, str]:
     target = unit(comparison, False)
     correct_phrase = "is correct" if comparison.tally.per is Per.PROBLEM else f"gives the {target}"
     what = f"{name}: the chance that at least one of k samples {correct_phrase}, averaged over {target}s"
-    how = "For k below the number drawn it is averaged over all subsets of k samples, so their order does not matter"
+    averaging_text = (
+        "For k below the number drawn it is averaged over all subsets of k samples, so their order does not matter"
+    )
     bands = "A band contains the whole curve with 95% confidence (bootstrap over problems)"
     mislead = (
         "The bands may overlap even where the difference is significant, because both runs share the same problems; "
         f"nothing is known beyond k = {most:,}."
     )
-    caption = f"{what}. {how}. {bands}. {crossing_text(comparison)} {mislead} {basis(comparison)}"
+    caption = f"{what}. {averaging_text}. {bands}. {crossing_text(comparison)} {mislead} {basis(comparison)}"
     ends = "; ".join(
         f"at k = {k:,} {before} has {share(value['before'][i])} and {after} {share(value['after'][i])}"
         for i, k in ((0, 1), (-1, most))

@@ -237,6 +237,6 @@ def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     caption = f"{read}. {classes}. {evidence}. {mislead}. {basis(comparison, Per.PROBLEM)}"
     class_counts = ", ".join(f"{whole(number[name])} {CLASS_NAMES[name]}" for name in CLASSES if number[name])
     rose = int((detail.rate_PR[:, AFTER] > detail.rate_PR[:, BEFORE]).sum())
-    fell = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
-    change_text = f"the share of correct samples is higher after on {rose:,} and lower on {fell:,}"
+    fallen_count = int((detail.rate_PR[:, AFTER] < detail.rate_PR[:, BEFORE]).sum())
+    change_text = f"the share of correct samples is higher after on {rose:,} and lower on {fallen_count:,}"
     return caption, f"Scatter plot of {counted(len(detail.tally), 'problem')}: {class_counts}; {change_text}."

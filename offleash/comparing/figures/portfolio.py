@@ -61,8 +61,8 @@ def portfolio(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigur
     line = alt.Chart(data(rows)).mark_line(point=False, color="#5b7db1")
     tips = [alt.Tooltip("base:Q", title="samples from the run before"), alt.Tooltip("coverage:Q")]
     # invisible points carry the tooltips: a line itself has none at a given split
-    hover = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
-    layers = [line.encode(x=x, y=y), hover, *_labelled_points(comparison, split, x, y, look)]
+    hover_points = alt.Chart(data(rows)).mark_point(opacity=0, size=120).encode(x=x, y=y, tooltip=tips)
+    layers = [line.encode(x=x, y=y), hover_points, *_labelled_points(comparison, split, x, y, look)]
     return Figure("portfolio", TITLE, *_caption_and_alt(comparison, split), (with_size(layered(*layers), look),))
 
 
@@ -80,7 +80,7 @@ def _labelled_points(
             (split.all_base, float(split.coverage_S[-1 - step])),
         )
     )
-    if _flat(split) and split.all_rl < 0.5:
+    if _is_flat(split) and split.all_rl < 0.5:
         left = right = -10  # a line at the bottom leaves no room below
     labels = [
         (0, split.all_rl, f"all {short_name(comparison.after.name, letters)}", colours["after"], "left", left),
@@ -114,7 +114,7 @@ def _mix_reaches_more(split: Portfolio) -> bool:
     return float(split.coverage_S.max()) > max(split.all_base, split.all_rl) + TIE_TOLERANCE
 
 
-def _flat(split: Portfolio) -> bool:
+def _is_flat(split: Portfolio) -> bool:
     """Whether all splits reach the same, as when both runs solve the same problems."""
     return float(np.ptp(split.coverage_S)) <= TIE_TOLERANCE
 
@@ -126,7 +126,7 @@ def _caption_and_alt(comparison: Comparison, split: Portfolio) -> tuple[str, str
         f"Share of problems reached by {split.k:,} samples when some come from {before} (x axis) and the rest from "
         f"{after}: at the left end all from {after}, at the right end all from {before}"
     )
-    flat, gain_text = _flat(split), split_gain_text(split)
+    flat, gain_text = _is_flat(split), split_gain_text(split)
     best = best_split_text(split, before, flat, _mix_reaches_more(split))
     mislead = (
         ". The top of the curve is optimistic, because the split was chosen on the same problems; the y axis does not "

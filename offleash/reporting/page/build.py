@@ -21,13 +21,13 @@ from offleash.comparing.conditions import CheckedCondition
 from offleash.comparing.figures.figure_input import FigureInput
 from offleash.comparing.flips_report import cautions
 from offleash.comparing.headline import headline
-from offleash.comparing.leaderboard import RATES, leaderboard
+from offleash.comparing.leaderboard import RATE_NAMES, leaderboard
 from offleash.comparing.next_steps import NextStep
 from offleash.comparing.per_problem import detail
 from offleash.comparing.sentences import (
-    absence,
     details,
     finding,
+    no_change_text,
     redraw_rates,
     runs_are_text,
     single_training,
@@ -80,9 +80,13 @@ class Chapter:
         """The rates that are defined, with their intervals."""
         change = self.comparison.change
         ends, same = {name: change.interval[name] for name in METRICS}, redraw_rates(change)
-        unchanged = {name: f", unchanged model {value:.3f}" for name, value in same.items()}
+        unchanged_texts = {name: f", unchanged model {value:.3f}" for name, value in same.items()}
         return [
-            (name, f"{change.value[name]:.3f} [{ends[name].low:.3f}, {ends[name].high:.3f}]{unchanged.get(name, '')}")
+            (
+                name,
+                f"{change.value[name]:.3f} [{ends[name].low:.3f}, "
+                f"{ends[name].high:.3f}]{unchanged_texts.get(name, '')}",
+            )
             for name in METRICS
             if not np.isnan(change.value[name])
         ]
@@ -123,12 +127,12 @@ def leaderboard_table(subject: FigureInput) -> Table | None:
     cells = []
     for row in rows:
         values = [_estimate(row.pass_at_1), _estimate(row.pass_at_k)] if passes else []
-        for name in RATES:  # each rate with that of an unchanged model drawn twice in the next column
+        for name in RATE_NAMES:  # each rate with that of an unchanged model drawn twice in the next column
             estimate = row.rate(name)
             same = "" if estimate is None else "–" if row.redraw is None else _value(row.redraw[name])
             values += [_estimate(estimate), same]
         cells.append([row.run, *values])
-    heads = [head for name in RATES for head in (name, f"{name}, unchanged model")]
+    heads = [head for name in RATE_NAMES for head in (name, f"{name}, unchanged model")]
     return Table(["run", *passes, *heads], cells)
 
 
@@ -209,7 +213,7 @@ def sources(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
 def passed_checks(comparison: Comparison) -> str:
     """Which checks raised no warning, and which could not be made; shown where there is no warning."""
     runs = (comparison.before, comparison.after)
-    passed, not_checked = [f"k = {comparison.change.k:,} is large enough"], []
+    passed_texts, not_checked = [f"k = {comparison.change.k:,} is large enough"], []
     for what, known in (
         (
             "samples without a readable answer",
@@ -220,11 +224,11 @@ def passed_checks(comparison: Comparison) -> str:
         ("problems solved only as often as by blind guessing", comparison.guessing.floor is not None),
     ):
         if known:
-            passed.append(f"few or no {what}")
+            passed_texts.append(f"few or no {what}")
         else:
             not_checked.append(what)
-    checked = f"No check raised a warning: {'; '.join(passed)}."
-    return f"{checked} Could not be checked for these runs: {'; '.join(not_checked)}." if not_checked else checked
+    passed_text = f"No check raised a warning: {'; '.join(passed_texts)}."
+    return f"{passed_text} Not available for these runs: {'; '.join(not_checked)}." if not_checked else passed_text
 
 
 def _records_finish(run: Run) -> bool:
@@ -302,8 +306,8 @@ def view_page(subject: FigureInput, page_text: PageText | None = None, progress:
     for part in parts:
         store = SampleStore(part.comparison)
         any_samples |= _has_samples(store)
-        held = "Every sample of every problem, read from the run folders."
-        embedded.append(EmbeddedProblems({}, held if _has_samples(store) else _no_samples_text(store)))
+        embedded_text = "Every sample of every problem, read from the run folders."
+        embedded.append(EmbeddedProblems({}, embedded_text if _has_samples(store) else _no_samples_text(store)))
     return _page(subject, parts, page_text or PageText(), embedded, served=any_samples, progress=progress)
 
 
@@ -338,7 +342,7 @@ class RunPart:
             "rates": rates(comparison),
             "warnings": [*warnings(comparison), *self.cautions],
             # without any gain it is part of the finding
-            "absence": absence(comparison) if comparison.evidence.E else "",
+            "absence": no_change_text(comparison) if comparison.evidence.E else "",
             "passed_checks": passed_checks(comparison),
             "verdict_table": verdict_table(comparison),
             "entropy": entropy(self.subject),
@@ -360,7 +364,7 @@ def _part(
 
     Every figure is tried: one that these runs do not allow returns Missing with a reason, which the page lists.
     """
-    drawn = _drawn(subject, names, progress)
+    drawn = _draw_figures(subject, names, progress)
     flips = [] if subject.flips is None else cautions(subject.flips)
     return RunPart(
         subject,
@@ -373,7 +377,7 @@ def _part(
     )
 
 
-def _drawn(subject: FigureInput, names: Sequence[str], progress: Progress) -> list[Figure | MissingFigure]:
+def _draw_figures(subject: FigureInput, names: Sequence[str], progress: Progress) -> list[Figure | MissingFigure]:
     """Figures by their names."""
     drawn = []
     for name in names:
@@ -403,10 +407,14 @@ def _page(
     # with several runs, the figure of all of them has a place of its own
     names = [name for name in FIGURES if not several or name != "checkpoints"]
     parts = [
-        _part(part, number, last, held, names, progress)
-        for number, (part, held) in enumerate(zip(subjects, embedded, strict=True))
+        _part(part, number, last, run_problems, names, progress)
+        for number, (part, run_problems) in enumerate(zip(subjects, embedded, strict=True))
     ]
-    shared = [figure for figure in _drawn(subject, ALL_RUNS, progress) if isinstance(figure, Figure)] if several else []
+    shared_figures = (
+        [figure for figure in _draw_figures(subject, ALL_RUNS, progress) if isinstance(figure, Figure)]
+        if several
+        else []
+    )
     progress("page: assembling")
     # the policy names these scripts by their hash, so they must be the exact texts that the template embeds
     scripts = [chart_script_source(), own_script()]
@@ -421,7 +429,7 @@ def _page(
         runs_are=None if subject.several is None else runs_are_text(subject.several),
         leaderboard=leaderboard_table(subject),
         classes=class_table(subject),
-        shared=[(figure, compiled_charts(figure)) for figure in shared],
+        shared=[(figure, compiled_charts(figure)) for figure in shared_figures],
         searched=f"{searchable_letters(len(subject.detail.class_P)):,}",
         about=Markup(script_json(_about(parts, served))),
         glossary=GLOSSARY,

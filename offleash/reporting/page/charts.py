@@ -76,28 +76,28 @@ def _vega(facet: Chart) -> dict[str, object]:
     # not validated: the specification is ours, and checking thousands of rows takes longer than compiling them
     spec = facet.to_dict(validate=False)
     spec["config"] = CONFIG
-    tips = list(_tips(spec))
+    tooltip_list = list(_tooltips(spec))
     vega = dict(vl_convert.vegalite_to_vega(spec, vl_version=_version()))
-    for mark in _marks(vega):
+    for mark in _mark_specs(vega):
         _drop_unused_encodings(mark)
-    return vega | {"usermeta": {"tips": tips}}
+    return vega | {"usermeta": {"tips": tooltip_list}}
 
 
-def _tips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
+def _tooltips(spec: Mapping[str, Any]) -> Iterator[list[list[str]]]:
     """What each layer shows of a mark under the pointer: fields and their titles."""
     for layer in spec.get("layer", [spec]):
         tooltips = layer.get("encoding", {}).get("tooltip")
         if isinstance(tooltips, list):
             yield [[tooltip["field"], tooltip.get("title", tooltip["field"])] for tooltip in tooltips]
         if "layer" in layer and layer is not spec:
-            yield from _tips(layer)
+            yield from _tooltips(layer)
 
 
-def _marks(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _mark_specs(vega: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """All marks of a specification, those of groups too."""
     for mark in vega.get("marks", []):
         yield mark
-        yield from _marks(mark)
+        yield from _mark_specs(mark)
 
 
 def _drop_unused_encodings(mark: dict[str, Any]) -> None:

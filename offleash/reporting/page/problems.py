@@ -31,7 +31,7 @@ class EmbeddedProblems:
     words: str
 
 
-def embed_problems(detail: ProblemDetail, store: SampleStore, most: int = MAX_BYTES) -> EmbeddedProblems:
+def embed_problems(detail: ProblemDetail, store: SampleStore, max_bytes: int = MAX_BYTES) -> EmbeddedProblems:
     """Problems with their samples until the page is full.
 
     Losses and gains may take four fifths of it: without unchanged problems beside them, a reader cannot tell what is
@@ -40,9 +40,9 @@ def embed_problems(detail: ProblemDetail, store: SampleStore, most: int = MAX_BY
     changed, others = reading_order(detail)
     # about a dozen texts per problem (2 runs x up to 4 verdicts x SAMPLES_PER_VERDICT, few of them full) share
     # its part of the page
-    letters = int(np.clip(most / max(len(changed) + len(others), 1) / 12, MIN_CHARACTERS, MAX_CHARACTERS))
+    letters = int(np.clip(max_bytes / max(len(changed) + len(others), 1) / 12, MIN_CHARACTERS, MAX_CHARACTERS))
     out: dict[int, str] = {}
-    for rows, limit in ((changed, most * 4 // 5 if others else most), (others, most)):
+    for rows, limit in ((changed, max_bytes * 4 // 5 if others else max_bytes), (others, max_bytes)):
         _add_documents(out, rows, limit, store, letters)
     return EmbeddedProblems(out, _embedded_text(detail, out, len(detail.class_P)))
 
@@ -75,10 +75,10 @@ def reading_order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
         # by a hash of the id: a selection that is the same on every page and favours no problem
         mixed = sorted(rows, key=lambda row: blake2b(str(detail.tally.problem_P[row]).encode()).digest())
         rest.append(mixed if len(classes) <= EMBED_ALL else mixed[:most])
-    interleaved = [
+    interleaved_rows = [
         row for class_rows in zip_longest(*rest) for row in class_rows if row is not None
     ]  # each class has its share
-    return [int(row) for row in first], interleaved
+    return [int(row) for row in first], interleaved_rows
 
 
 def _with_clipped_question(document: Json, letters: int) -> Json:
@@ -89,9 +89,9 @@ def _with_clipped_question(document: Json, letters: int) -> Json:
     return document
 
 
-def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> str:
+def _embedded_text(detail: ProblemDetail, embedded: dict[int, str], total: int) -> str:
     """Which problems the page holds, in a sentence, so that a missing one is not taken for one that is not there."""
-    if len(held) == total:
+    if len(embedded) == total:
         return f"All {total:,} problems are on this page, with up to {SAMPLES_PER_VERDICT} samples per verdict and run."
     classes = detail.class_P
     parts = []
@@ -104,10 +104,11 @@ def _embedded_text(detail: ProblemDetail, held: dict[int, str], total: int) -> s
     ):
         every = int((classes == name).sum())
         if every:
-            have = sum(classes[row] == name for row in held)
-            parts.append(f"{have:,} of {every:,} {what}")
+            embedded_count = sum(classes[row] == name for row in embedded)
+            parts.append(f"{embedded_count:,} of {every:,} {what}")
     return (
-        f"This page includes {len(held):,} of {total:,} problems, with up to {SAMPLES_PER_VERDICT} samples per verdict "
+        f"This page includes {len(embedded):,} of {total:,} problems, with up to {SAMPLES_PER_VERDICT} samples per "
+        "verdict "
         f"and run ({', '.join(parts)}); the table has the counts of all problems. offleash view shows every sample."
     )
 
@@ -128,7 +129,7 @@ def searchable_letters(problems: int) -> int:
     return max(MIN_SEARCHED, min(MAX_SEARCHED, ALL_LETTERS // max(problems, 1)))
 
 
-def table(detail: ProblemDetail, held: set[int]) -> Json:
+def table(detail: ProblemDetail, embedded_rows: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
     searched_characters = searchable_letters(problems.height)
@@ -145,7 +146,7 @@ def table(detail: ProblemDetail, held: set[int]) -> Json:
         "drawn": [_constant_or_all(tally.drawn_PR[:, r].tolist()) for r in range(2)],
         "p": [_rounded(p) for p in detail.p_P.tolist()],
         "sure": [int(row) for row in detail.significant_P.nonzero()[0]],
-        "held": sorted(held),
+        "held": sorted(embedded_rows),
     }
 
 

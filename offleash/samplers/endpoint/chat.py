@@ -84,10 +84,10 @@ def completions_url(url: str) -> str:
     return address(url, ROUTE)
 
 
-def _limit_name_refused(refused: ServerRefusedError) -> bool:
+def _limit_name_refused(error: ServerRefusedError) -> bool:
     """Whether the model accepts no temperature and calls its limit max_completion_tokens, as OpenAI's reasoning models
     do."""
-    return refused.code == 400 and bool(re.search("max_tokens|max_completion|temperature", refused.message))
+    return error.code == 400 and bool(re.search("max_tokens|max_completion|temperature", error.message))
 
 
 def _content(server: EndpointClient, body: bytes) -> str:

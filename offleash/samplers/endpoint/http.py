@@ -145,18 +145,18 @@ class EndpointClient:
         except (httpx2.HTTPError, OSError) as error:  # one about a malformed response quotes it
             raise TryAgainError(shorten(self.masked(f"{type(error).__name__}: {error}"))) from None
 
-    def explain(self, refused: ServerRefusedError, model: str, route: str) -> OffleashError:
+    def explain(self, error: ServerRefusedError, model: str, route: str) -> OffleashError:
         """The error for a refusal, with what the user can do about it."""
         steps = {
             401: f"Put a valid key into the environment variable {self.key_variable}.",
             403: f"The key in the environment variable {self.key_variable} has no access to this model.",
             404: f"Requested model {model!r} at {public_url(address(self.url, route))}: check both.",
         }
-        if 300 <= refused.code < 400:
-            steps[refused.code] = f"It redirects to {public_url(refused.location)!r}: use that address."
-        step = steps.get(refused.code, "The server does not accept this request.")
-        summary = refused.summary or "no message"
-        return OffleashError(f"{public_url(self.url)} answered with status {refused.code}: {summary}. {step}")
+        if 300 <= error.code < 400:
+            steps[error.code] = f"It redirects to {public_url(error.location)!r}: use that address."
+        step = steps.get(error.code, "The server does not accept this request.")
+        summary = error.summary or "no message"
+        return OffleashError(f"{public_url(self.url)} answered with status {error.code}: {summary}. {step}")
 
     def quote(self, body: bytes) -> str:
         """The start of a response for an error message: short, and without the key, which some servers repeat."""

@@ -236,22 +236,22 @@ class ServerProfile:
         accepted_fields = {name: value for name, value in fields.items() if name not in self._omitted_fields}
         return {"model": model, **prompt, **accepted_fields, limit: decoding.max_tokens, **stop}
 
-    def learn_from_refusal(self, refused: ServerRefusedError, body: Mapping[str, object]) -> bool:
+    def learn_from_refusal(self, error: ServerRefusedError, body: Mapping[str, object]) -> bool:
         """Adapt to a refusal. True: the next body will be accepted as far as this refusal goes; False: it was about
         something else; an OffleashError where the decoding needs the refused field."""
-        field = _refused_field(refused, body)
-        if field == "n" or (_SINGLE_CHOICE.search(refused.message) and "n" in body):
+        field = _refused_field(error, body)
+        if field == "n" or (_SINGLE_CHOICE.search(error.message) and "n" in body):
             self.limit(_requested_samples(body) // 2)
             return True
-        if field == "max_tokens" and field in body and "max_completion_tokens" in refused.message:
+        if field == "max_tokens" and field in body and "max_completion_tokens" in error.message:
             self._completion_limit = True
             return True
-        if not field or (refused.code == 403 and field != "logprobs"):  # OpenAI refuses log-probabilities with 403
+        if not field or (error.code == 403 and field != "logprobs"):  # OpenAI refuses log-probabilities with 403
             return False
         value = body.get(field, body.get("max_completion_tokens"))
         if field in OPTIONS and value != OPTIONS[field]:
             raise OffleashError(
-                f"The server refuses {field} {value!r}: {refused.summary}. Choose another decoding, or a server "
+                f"The server refuses {field} {value!r}: {error.summary}. Choose another decoding, or a server "
                 "that accepts it."
             )
         self.drop(field)
@@ -318,11 +318,11 @@ def all_equal(choices: Sequence[Choice]) -> bool:
     return all(choice.text == choices[0].text for choice in choices)
 
 
-def too_long(refused: ServerRefusedError) -> bool:
+def too_long(error: ServerRefusedError) -> bool:
     """Whether a prompt, with the tokens to draw, does not fit into the model's context."""
-    if refused.code not in (400, 413, 422) or _NO_PROMPT_FITS.search(refused.message):
+    if error.code not in (400, 413, 422) or _NO_PROMPT_FITS.search(error.message):
         return False
-    return bool(_CONTEXT.search(refused.message))
+    return bool(_CONTEXT.search(error.message))
 
 
 def _chat_fields(request: Request, chat: ChatOptions) -> dict[str, object]:
@@ -344,11 +344,11 @@ def _message(request: Request) -> dict[str, object]:
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}
 
 
-def _refused_field(refused: ServerRefusedError, body: Mapping[str, object]) -> str:
+def _refused_field(error: ServerRefusedError, body: Mapping[str, object]) -> str:
     """The first field of the body that a refusal names, or ""; later names may be an echo of the request."""
-    if refused.code not in (400, 403, 422, 501):
+    if error.code not in (400, 403, 422, 501):
         return ""
-    for name in (refused.field, *(match.group().lower() for match in _FIELD_NAME.finditer(refused.message))):
+    for name in (error.field, *(match.group().lower() for match in _FIELD_NAME.finditer(error.message))):
         field = ALIASES.get(name, name)
         if field in FIELDS and (name in body or field in body):
             return field

@@ -98,7 +98,7 @@ class Endpoint:
         self._server, self._model, self._raw, self._settings, self._limiter = server, model, raw, settings, limiter
         self._profile = ServerProfile(settings.n, settings.logprobs)
         self._threads: RequestPool[tuple[Choice, ...]] = RequestPool(settings.concurrency)
-        self._probing = Lock()
+        self._probe_lock = Lock()
         self._server_names: dict[str, str] = {}  # what replies call the model and its version
         self._route = "completions" if raw else "chat/completions"
 
@@ -176,7 +176,7 @@ class Endpoint:
         """At least one and at most n samples: as many as the server gives that are no copies."""
         choices = self._choices(request, decoding, n, seed)
         if len(choices) > 1 and self._profile.may_be_copies(choices, decoding):
-            with self._probing:  # one thread at a time: the others wait for its finding
+            with self._probe_lock:  # one thread at a time: the others wait for its finding
                 if self._profile.probe() and self._returns_copies(request, decoding, choices[0], seed):
                     self._profile.record_copies()
         return choices[:1] if self._profile.copies else choices

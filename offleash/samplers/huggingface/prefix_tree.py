@@ -221,10 +221,10 @@ class PrefixRows:
 
     def _paths(self, trees: Sequence[Tree], row_E: Ints) -> Tokens:
         """The tokens of rows, which must be ordered: real rows first, then nodes by tree, as the result is."""
-        real = int(np.searchsorted(row_E, self.real))
-        parts = [self.token_RT[row_E[:real], : self.depth]]
-        for number in np.unique(self.tree_Q[row_E[real:] - self.real]):
-            index = row_E[real:] - self.real
+        real_count = int(np.searchsorted(row_E, self.real))
+        parts = [self.token_RT[row_E[:real_count], : self.depth]]
+        for number in np.unique(self.tree_Q[row_E[real_count:] - self.real]):
+            index = row_E[real_count:] - self.real
             path = trees[number].path(self.node_Q[index[self.tree_Q[index] == number]], self.depth)
             parts.append(trees[number].token_N[path].astype(np.int32))
         return np.concatenate(parts)
@@ -272,23 +272,25 @@ def advance(
         row_C, token_C = code >> 32, code & 0xFFFFFFFF
     else:  # one sample per row: all have diverged, or are to be kept apart
         row_C, token_C, child_N = row_N, token_N, np.arange(len(row_N))
-    real = int(np.searchsorted(row_C, rows.real))  # children of real rows come first
-    node_C, tree_C = rows.node_Q[row_C[real:] - rows.real], rows.tree_Q[row_C[real:] - rows.real]
-    known_child_C = _children(trees, tree_C, node_C, token_C[real:]) if merge else np.full(len(node_C), -1, np.int64)
+    real_count = int(np.searchsorted(row_C, rows.real))  # children of real rows come first
+    node_C, tree_C = rows.node_Q[row_C[real_count:] - rows.real], rows.tree_Q[row_C[real_count:] - rows.real]
+    known_child_C = (
+        _children(trees, tree_C, node_C, token_C[real_count:]) if merge else np.full(len(node_C), -1, np.int64)
+    )
     is_new_C = known_child_C < 0
-    slot_C, source, target = _assign_slots(row_C[:real], int(is_new_C.sum()))
-    entering_slots = slot_C[real:]
+    slot_C, source, target = _assign_slots(row_C[:real_count], int(is_new_C.sum()))
+    entering_slots = slot_C[real_count:]
     # where each child goes: its slot, or its index among the nodes, which are numbered after the real rows
     index_C = np.empty(len(row_C), np.int64)
-    index_C[:real] = slot_C[:real]
-    index_C[real:][is_new_C] = entering_slots
-    index_C[real:][~is_new_C] = len(slot_C) + np.arange(int((~is_new_C).sum()))
+    index_C[:real_count] = slot_C[:real_count]
+    index_C[real_count:][is_new_C] = entering_slots
+    index_C[real_count:][~is_new_C] = len(slot_C) + np.arange(int((~is_new_C).sum()))
     tree_R, parent_R = np.empty(len(slot_C), np.int64), np.empty(len(slot_C), np.int64)
-    tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real]], tree_C[is_new_C]])
+    tree_R[slot_C] = np.concatenate([rows.tree_R[row_C[:real_count]], tree_C[is_new_C]])
     # a row continues its tree only where the tree is kept for later samples; elsewhere its nodes would never be read
     keep_tree = np.array([tree.keep for tree in trees])
     parents = np.where(keep_tree[tree_C[is_new_C]], node_C[is_new_C], -1)
-    parent_R[slot_C] = np.concatenate([node_R[row_C[:real]], parents])
+    parent_R[slot_C] = np.concatenate([node_R[row_C[:real_count]], parents])
     # tokens follow their rows as keys and values do; numpy reads the whole right side before it writes
     tokens = _enlarge_tokens(rows.token_RT, len(slot_C), rows.depth)
     tokens[target, : rows.depth] = tokens[source, : rows.depth]
@@ -298,7 +300,7 @@ def advance(
         path = trees[number].path(node_C[is_new_C][is_in_tree_C], rows.depth)
         tokens[entering_slots[is_in_tree_C], : rows.depth] = trees[number].token_N[path]
         leaving_tree.append((int(number), entering_slots[is_in_tree_C], path))
-    tokens[slot_C, rows.depth] = np.concatenate([token_C[:real], token_C[real:][is_new_C]])
+    tokens[slot_C, rows.depth] = np.concatenate([token_C[:real_count], token_C[real_count:][is_new_C]])
     row_N = index_C[child_N]
     order = np.argsort(row_N, kind="stable")
     after = PrefixRows(

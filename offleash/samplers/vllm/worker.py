@@ -41,7 +41,7 @@ class Pipe:
 
     def __init__(self) -> None:
         self.commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._in, self._out = os.dup(0), os.dup(1)
+        self._input_fd, self._output_fd = os.dup(0), os.dup(1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         self._parent = os.getppid()
@@ -53,7 +53,7 @@ class Pipe:
         """Write one line; a pipe may take it in parts."""
         line = memoryview(json.dumps({"to": to, **content}).encode() + b"\n")
         while line:
-            line = line[os.write(self._out, line) :]
+            line = line[os.write(self._output_fd, line) :]
 
     def _listen(self) -> None:
         """Queue commands as they come; end this process when the parent closes the pipe, or is gone.
@@ -64,9 +64,9 @@ class Pipe:
         """
         partial = b""
         while os.getppid() == self._parent:
-            if not select.select([self._in], [], [], 1.0)[0]:
+            if not select.select([self._input_fd], [], [], 1.0)[0]:
                 continue
-            data = os.read(self._in, 1 << 20)
+            data = os.read(self._input_fd, 1 << 20)
             if not data:
                 break
             *lines, partial = (partial + data).split(b"\n")

@@ -72,7 +72,7 @@ def method(name: str, options: Mapping[str, object] | None = None) -> Method:
         ):
             kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
             raise OffleashError(f"{option} of the method {name} must be {kind} (default {default}); found {value!r}.")
-    made: object = make(**options)
-    if not isinstance(made, Method):
-        raise OffleashError(f"The training method {name} returned a {type(made).__name__}. Return a Method.")
-    return made
+    built: object = make(**options)
+    if not isinstance(built, Method):
+        raise OffleashError(f"The training method {name} returned a {type(built).__name__}. Return a Method.")
+    return built

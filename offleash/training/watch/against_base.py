@@ -55,20 +55,20 @@ class Base:
         self._counts = {str(problem): (int(n), int(c)) for problem, n, c in rows}
         texts = [text for text in run.problems["question"].drop_nulls() if len(text.strip()) >= SHORTEST_QUESTION]
         self._questions = sorted({text.strip() for text in texts}, key=len, reverse=True)  # the longest match wins
-        self._own: dict[int, str] = {}  # the base's id of a problem of the training
+        self._base_ids: dict[int, str] = {}  # the base's id of a problem of the training
         self._known = 0  # problems of the training that were looked up
 
     @property
     def matched(self) -> int:
         """Problems of the training that the base has."""
-        return len(self._own)
+        return len(self._base_ids)
 
     def look_up(self, problems: list[LoggedProblem]) -> None:
         """Find the problems that are new; they are all matched again, since a match must be the only one."""
         if len(problems) == self._known:
             return
         self._known = len(problems)
-        questions = [self._inside(problem.question) for problem in problems]
+        questions = [self._question_within(problem.question) for problem in problems]
         table = pl.DataFrame(
             {
                 # an id of the log may be the base's; a number must not look like one of its ids
@@ -89,27 +89,27 @@ class Base:
             pairs = match([self._run, training]).own[1]
         except OffleashError as error:
             raise OffleashError(
-                f"None of the {len(problems)} problems of the training is in {self.name!r}: {error} Give a base of the "
+                f"None of the training's {len(problems)} problems is in {self.name!r}: {error} Give a base with the "
                 "same questions: a run folder, a log, or counts under the ids that the trainer logs."
             ) from None
         by_label = dict(pairs.select("own", "problem").rows())
-        self._own = {
+        self._base_ids = {
             number: by_label[problem.label] for number, problem in enumerate(problems) if problem.label in by_label
         }
 
-    def _inside(self, prompt: str | None) -> str | None:
+    def _question_within(self, prompt: str | None) -> str | None:
         """The question of the base that a prompt contains, else the prompt itself."""
         if prompt is None:
             return None
         return next((question for question in self._questions if question in prompt), prompt)
 
-    def against(self, window: WindowStats) -> AgainstBase | None:
+    def compare_window(self, window: WindowStats) -> AgainstBase | None:
         """The classes of a window's problems; None where the base has none of them."""
         k = window.group_size
         pairs = [
-            (self._counts[self._own[problem]], counts)
+            (self._counts[self._base_ids[problem]], counts)
             for problem, counts in window.problems.items()
-            if problem in self._own
+            if problem in self._base_ids
         ]
         pairs = [(base, now) for base, now in pairs if min(base[0], now[0]) >= k]
         if not pairs or not k:
@@ -118,8 +118,8 @@ class Base:
         correct_P2 = np.array([[base[1], now[1]] for base, now in pairs])
         counts = tally_of_counts(drawn_P2, correct_P2, runs=("base", "training"))
         change = support_change(counts, "base", "training", k=k, replicates=REPLICATES)
-        twice_P = pass_at_k(drawn_P2[:, 0], correct_P2[:, 0], 2 * k)  # NaN below 2k samples
-        redraw = float((twice_P - pass_at_k(drawn_P2[:, 0], correct_P2[:, 0], k)).sum())
+        pass_2k_P = pass_at_k(drawn_P2[:, 0], correct_P2[:, 0], 2 * k)  # NaN below 2k samples
+        redraw = float((pass_2k_P - pass_at_k(drawn_P2[:, 0], correct_P2[:, 0], k)).sum())
         return AgainstBase(
             first=window.first,
             last=window.last,

@@ -23,10 +23,10 @@ from offleash.training.watch.page import watch_page
 from offleash.training.watch.report import (
     WatchedTraining,
     WatchWarning,
-    looked_at,
     nothing_recognised,
     watch_document,
     watch_table,
+    watched_training,
 )
 from offleash.training.watch.rollouts import Changes, RolloutFolder
 from offleash.training.watch.windows import Watch, WindowStats
@@ -84,14 +84,14 @@ class Watcher:
         if not self.watch.windows:
             return None
         if self._base is None:
-            return looked_at(self.watch)
+            return watched_training(self.watch)
         self._base.look_up(self.watch.folder.problems)
         for number, window in self.watch.windows.items():
             if number not in self._against or self._against[number][0] is not window:  # it is new, or has changed
-                self._against[number] = window, self._base.against(window)
+                self._against[number] = window, self._base.compare_window(window)
         rows = [self._against[number][1] for number in sorted(self.watch.windows)]
-        against = [row for row in rows if row is not None]
-        return looked_at(self.watch, self._base.name, self._base.matched, against)
+        base_rows = [row for row in rows if row is not None]
+        return watched_training(self.watch, self._base.name, self._base.matched, base_rows)
 
     def look_once(self) -> WatchedTraining:
         """The only look; a folder without rollouts is refused."""
@@ -133,7 +133,7 @@ def follow(
             elif look is not None and changed:
                 lines.show(look) if each is None else each(watch_document(look))
             elif look is None and each is None:
-                lines.once(waiting)
+                lines.print_once(waiting)
             sleep(seconds)
 
 
@@ -142,13 +142,13 @@ class PlainLines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._warned: set[str] = set()
+        self._printed_texts: set[str] = set()
 
-    def once(self, text: str) -> None:
+    def print_once(self, text: str) -> None:
         """Print a text unless it was printed."""
-        if text not in self._warned:
+        if text not in self._printed_texts:
             self._console.print(Text(text), soft_wrap=True)
-            self._warned.add(text)
+            self._printed_texts.add(text)
 
     def show(self, look: WatchedTraining) -> None:
         """Print the newest window of a look."""
@@ -163,6 +163,6 @@ class PlainLines:
 
     def _warn(self, warning: WatchWarning) -> None:
         """Print a warning when it appears; its numbers change at every look."""
-        if warning.code not in self._warned:
+        if warning.code not in self._printed_texts:
             self._console.print(Text(f"! {clean(warning.text)}"), soft_wrap=True)
-            self._warned.add(warning.code)
+            self._printed_texts.add(warning.code)

@@ -66,23 +66,27 @@ def watch_page(look: WatchedTraining, seconds: float | None) -> str:
 def step_charts(look: WatchedTraining) -> list[StepChart]:
     """The charts of a look, without those of which nothing is known."""
     drawn = [
-        _step_chart(look, "Solved", (("pass@1", _of("pass_1")), ("pass@G", _of("pass_G")))),
-        _step_chart(look, "Groups without signal", (("all wrong", _of("all_wrong")), ("all right", _of("all_right")))),
-        _step_chart(look, "Answer entropy (nats)", (("answers of a group", _of("answer_entropy")),)),
+        _step_chart(look, "Solved", (("pass@1", _value_getter("pass_1")), ("pass@G", _value_getter("pass_G")))),
+        _step_chart(
+            look,
+            "Groups without signal",
+            (("all wrong", _value_getter("all_wrong")), ("all right", _value_getter("all_right"))),
+        ),
+        _step_chart(look, "Answer entropy (nats)", (("answers of a group", _value_getter("answer_entropy")),)),
         _step_chart(
             look,
             "Samples",
             (
-                ("unread", _of("unread") if look.reads_answers else lambda _: None),
-                ("cut off", _of("truncated")),
-                ("repeats", _of("repeated")),
+                ("unread", _value_getter("unread") if look.reads_answers else lambda _: None),
+                ("cut off", _value_getter("truncated")),
+                ("repeats", _value_getter("repeated")),
             ),
         ),
     ]
-    return [drawing for drawing in drawn if drawing is not None]
+    return [chart for chart in drawn if chart is not None]
 
 
-def _of(name: str) -> Value:
+def _value_getter(name: str) -> Value:
     return lambda window: getattr(window, name)
 
 
@@ -94,37 +98,42 @@ def _step_chart(look: WatchedTraining, title_text: str, series: Sequence[tuple[s
     known = [(name, values) for name, values in known if any(value is not None for value in values)]
     if not known:
         return None
-    largest = max(value for _, values in known for value in values if value is not None)
-    top = 1.0 if all(name != "answers of a group" for name, _ in known) else max(0.5, largest * 1.1)
+    max_value = max(value for _, values in known for value in values if value is not None)
+    axis_top = 1.0 if all(name != "answers of a group" for name, _ in known) else max(0.5, max_value * 1.1)
     first, last = look.windows[0].first, look.windows[-1].last
 
-    def across(window: WindowStats) -> float:
-        middle = (window.first + window.last) / 2
-        return LEFT + (RIGHT - LEFT) * ((middle - first) / (last - first) if last > first else 0.5)
+    def x_of(window: WindowStats) -> float:
+        middle_step = (window.first + window.last) / 2
+        return LEFT + (RIGHT - LEFT) * ((middle_step - first) / (last - first) if last > first else 0.5)
 
-    def up(value: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * value / top
+    def y_of(value: float) -> float:
+        return BOTTOM - (BOTTOM - TOP) * value / axis_top
 
     lines, key = [], LEFT
     for (name, values), (colour, dashes) in zip(known, COLOURS, strict=False):
         points = [
-            None if value is None else (round(across(window), 1), round(up(value), 1))
+            None if value is None else (round(x_of(window), 1), round(y_of(value), 1))
             for window, value in zip(look.windows, values, strict=True)
         ]
-        lines.append(ChartLine(name, colour, dashes, key, _pieces(points), tuple(point for point in points if point)))
+        lines.append(
+            ChartLine(name, colour, dashes, key, _line_segments(points), tuple(point for point in points if point))
+        )
         key += 40 + 7 * len(name)
     newest = ", ".join(f"{name} {values[-1]:.2f}" for name, values in known if values[-1] is not None)
-    levels = (0.0, top / 2, top)
+    tick_values = (0.0, axis_top / 2, axis_top)
     return StepChart(
         title_text,
         f"{title_text}, steps {first} to {last}; newest window: {newest or 'unknown'}",
-        tuple(ChartTick(up(level), f"{level:.0%}" if top == 1.0 else f"{level:.1f}") for level in levels),
-        tuple(ChartTick(at, str(step)) for at, step in ((LEFT, first), (RIGHT, last)) if first < last or at == LEFT),
+        tuple(
+            ChartTick(y_of(tick_value), f"{tick_value:.0%}" if axis_top == 1.0 else f"{tick_value:.1f}")
+            for tick_value in tick_values
+        ),
+        tuple(ChartTick(x, str(step)) for x, step in ((LEFT, first), (RIGHT, last)) if first < last or x == LEFT),
         tuple(lines),
     )
 
 
-def _pieces(points: Sequence[tuple[float, float] | None]) -> tuple[str, ...]:
+def _line_segments(points: Sequence[tuple[float, float] | None]) -> tuple[str, ...]:
     """Polylines between the unknown points."""
     pieces: list[list[str]] = [[]]
     for point in points:

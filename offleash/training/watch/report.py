@@ -78,7 +78,7 @@ class WatchedTraining:
     against: tuple[AgainstBase, ...] = ()
 
 
-def looked_at(
+def watched_training(
     watch: Watch, base: str | None = None, matched: int = 0, against: Sequence[AgainstBase] = ()
 ) -> WatchedTraining:
     """What a watch knows now."""
@@ -125,15 +125,15 @@ def overwritten(folder: RolloutFolder) -> int:
     stands in the place of one of the training, unless the file begins with a batch that was logged before.
     """
     files = [file for file in folder.files.values() if file.format is not None and file.format.name == "trl"]
-    of_training = [
+    training_rows = [
         sum(len(samples) for batch, samples in file.samples.items() if not batch.evaluation) + file.repeated
         for file in files
     ]
     mixed = [any(batch.evaluation for batch in file.samples) for file in files]
-    usual = max((rows for rows, evaluated in zip(of_training, mixed, strict=True) if not evaluated), default=0)
+    usual_rows = max((rows for rows, evaluated in zip(training_rows, mixed, strict=True) if not evaluated), default=0)
     return sum(
-        max(usual - rows, 0)
-        for file, rows, evaluated in zip(files, of_training, mixed, strict=True)
+        max(usual_rows - rows, 0)
+        for file, rows, evaluated in zip(files, training_rows, mixed, strict=True)
         if evaluated and not file.repeated
     )
 
@@ -151,11 +151,11 @@ def window_warnings(windows: Sequence[WindowStats], reads_answers: bool) -> list
     if newest.all_wrong is not None and newest.all_right is not None:
         idle = newest.all_wrong + newest.all_right
         if idle >= NO_SIGNAL:
-            split = f"{newest.all_wrong:.0%} all wrong, {newest.all_right:.0%} all right"
-            text = f"In {steps}, {idle:.0%} of the groups give no signal: {split}."
+            shares_text = f"{newest.all_wrong:.0%} all wrong, {newest.all_right:.0%} all right"
+            text = f"In {steps}, {idle:.0%} of the groups give no signal: {shares_text}."
             warnings.append(WatchWarning("no_signal", text))
     for code, share, limit, what in (
-        ("unread", newest.unread if reads_answers else None, UNREAD, "have no answer that can be read"),
+        ("unread", newest.unread if reads_answers else None, UNREAD, "have no readable answer"),
         ("truncated", newest.truncated, TRUNCATED, "were cut off at the length limit"),
         ("repeated", newest.repeated, REPEATED, "repeat the text of another sample of their group"),
     ):
@@ -171,9 +171,13 @@ def loss_warnings(losses: Losses) -> list[WatchWarning]:
         return []
     what = f"{many(count, 'problem')} solved in an earlier window {'was' if count == 1 else 'were'} not solved since"
     if losses.significant:
-        text = f"{what}; chance gives about {losses.expected:.1f} if no rate fell. The loss is significant."
+        text = (
+            f"{what}; about {losses.expected:.1f} would be expected by chance if no rate fell. The loss is significant."
+        )
         return [WatchWarning("lost", f"{text} Draw samples from a checkpoint and compare it with the base.")]
-    text = f"{what}; chance gives about {losses.expected:.1f} if no rate fell, so this is not significant."
+    text = (
+        f"{what}; about {losses.expected:.1f} would be expected by chance if no rate fell, so this is not significant."
+    )
     return [WatchWarning("solved_before", text)]
 
 
@@ -196,7 +200,7 @@ def file_warnings(watch: Watch, missing: int) -> list[WatchWarning]:
     if waiting:
         text = f"{many(len(waiting), 'file')} {'is' if len(waiting) == 1 else 'are'} still being written: "
         names = ", ".join(clean(file.path.name) for file in waiting[:3])
-        warnings.append(WatchWarning("incomplete", f"{text}{names}. What is complete is counted."))
+        warnings.append(WatchWarning("incomplete", f"{text}{names}. Complete rows are counted."))
     left_out = sum(
         len(samples)
         for file in files
@@ -204,7 +208,7 @@ def file_warnings(watch: Watch, missing: int) -> list[WatchWarning]:
         if batch.evaluation != watch.evaluation
     )
     if left_out:
-        text = f"{many(left_out, 'sample')} of evaluations are left out of the windows, which are of training."
+        text = f"{many(left_out, 'sample')} from evaluations are left out of the windows, which cover training only."
         warnings.append(WatchWarning("evaluations", text))
     if unverified := sum(window.unverified for window in watch.windows.values()):
         text = f"{many(unverified, 'sample')} have no verdict and are left out of the rates."
@@ -215,17 +219,17 @@ def file_warnings(watch: Watch, missing: int) -> list[WatchWarning]:
 def nothing_recognised(folder: RolloutFolder) -> str:
     """What to say of a folder without rollouts: what is there, and what would be recognised."""
     pickles = [path.name for path in folder.folder.rglob("*") if path.suffix in (".pt", ".pkl", ".pickle")]
-    there = sorted(path.name for path in folder.files)[:5]
+    file_names = sorted(path.name for path in folder.files)[:5]
     seen = (
-        f"Its files {', '.join(map(clean, there))} are of no trainer that is known."
-        if there
+        f"Its files {', '.join(map(clean, file_names))} do not come from any known trainer."
+        if file_names
         else "It has no JSONL or Parquet files."
     )
     if pickles:
         seen += f" Pickles ({clean(sorted(pickles)[0])}) are never loaded: they can run any code."
     known = "; ".join(f"{FORMATS[name].name}: {FORMATS[name].examples[0]}" for name in TRAINERS)
     return (
-        f"{folder.folder} has no rollouts. {seen} Recognised are {known}. TRL writes its files with "
+        f"{folder.folder} has no rollouts. {seen} Recognised: {known}. TRL writes its files with "
         "log_completions=True, verl with trainer.rollout_data_dir."
     )
 
@@ -291,8 +295,8 @@ def title(look: WatchedTraining) -> str:
     """What was read, in a line."""
     kind = "evaluation samples" if look.evaluation else "rollouts"
     counted = f"{look.samples:,} {kind} of {many(look.problems, 'problem')}"
-    repeats = f", {look.duplicates:,} logged again" if look.duplicates else ""
-    return f"{counted}{repeats} ({look.trainer}; verdicts: {clean(look.verifier or 'none')})"
+    repeats_text = f", {look.duplicates:,} logged again" if look.duplicates else ""
+    return f"{counted}{repeats_text} ({look.trainer}; verdicts: {clean(look.verifier or 'none')})"
 
 
 def window_cells(window: WindowStats, reads_answers: bool) -> list[str]:

@@ -133,7 +133,7 @@ class RolloutFolder:
             options, columns={role: name for role, name in options.columns.items() if role != "step"}
         )
         self._format = None if format_name is None else format_named(format_name)
-        self._judged = judged
+        self._judge = judged
         self._numbers: dict[tuple[object, ...], int] = {}  # of problems, by content
         self._order: list[tuple[NaturalKey, Path]] = []  # all files in natural order
 
@@ -147,7 +147,7 @@ class RolloutFolder:
         changed = {path for path, signature in signatures.items() if self._is_new(path, signature)}
         # What a file repeats of the one before it may be known only now.
         changed |= {follower for path in changed if (follower := self._neighbour(path, 1)) and self._repeats(follower)}
-        for path in sorted(changed, key=natural):
+        for path in sorted(changed, key=natural_key):
             self._read(path, signatures.get(path), changes)
         return changes
 
@@ -180,26 +180,26 @@ class RolloutFolder:
                     listed[path] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
         self._follow_renames(listed)
         for path in listed.keys() - self.files.keys():
-            insort(self._order, (natural(path), path))
+            insort(self._order, (natural_key(path), path))
             self.files[path] = RolloutFile(path)
         return listed
 
     def _follow_renames(self, listed: dict[Path, Signature]) -> None:
         """A file that got another name is forgotten under the old one: logs are rotated by renaming them."""
-        gone = [path for path in self.files if path not in listed]
+        missing_paths = [path for path in self.files if path not in listed]
         replaced = [path for path in self.files if path in listed and listed[path][2] != self.files[path].signature[2]]
         inodes = {signature[2] for path, signature in listed.items() if path not in self.files}
-        for path in (*gone, *replaced):
+        for path in (*missing_paths, *replaced):
             if self.files[path].signature[2] in inodes:
                 self._forget(self.files[path], Changes())
                 del self.files[path]
-                self._order.remove((natural(path), path))
+                self._order.remove((natural_key(path), path))
 
     def _is_new(self, path: Path, signature: Signature) -> bool:
         return self.files[path].signature != signature or bool(self.files[path].waiting)
 
     def _neighbour(self, path: Path, distance: int) -> Path | None:
-        place = bisect_left(self._order, (natural(path), path)) + distance
+        place = bisect_left(self._order, (natural_key(path), path)) + distance
         return self._order[place][1] if 0 <= place < len(self._order) else None
 
     def _repeats(self, path: Path) -> bool:
@@ -232,16 +232,16 @@ class RolloutFolder:
         """Read a file that cannot be read in pieces: Parquet, or compressed."""
         head = read_head(file.path)
         changes.bytes += file.path.stat().st_size
-        kind = self._recognised(head)
+        kind = self._recognise(head)
         if kind is None:
             return
-        complete = RolloutFile(file.path, format=kind, head=head)
+        complete_file = RolloutFile(file.path, format=kind, head=head)
         try:
-            self._add(complete, head, self._skipped(kind, file.path), changes)
+            self._add(complete_file, head, self._skip_reader(kind, file.path), changes)
         except RowError as error:
-            complete.damaged, complete.fault = complete.damaged + 1, str(error)
+            complete_file.damaged, complete_file.fault = complete_file.damaged + 1, str(error)
         self._forget(file, changes)  # only now: a file that is being written again counts as it was until it is whole
-        self._assign(file, complete)
+        self._assign(file, complete_file)
 
     def _read_rows(self, file: RolloutFile, changes: Changes) -> bool:
         """Read the complete new rows of a JSONL file; whether there are more at once."""
@@ -254,11 +254,11 @@ class RolloutFolder:
         if new.rows and file.head is None:
             first = new.rows[0]
             file.head = Head(file.path, Container.JSONL, tuple(first.values), first.values)
-            file.format = self._recognised(file.head)
+            file.format = self._recognise(file.head)
         if file.format is None:
             return new.more
         file.damaged += new.damaged
-        if new.rows and self._skipped(file.format, file.path) is not None:
+        if new.rows and self._skip_reader(file.format, file.path) is not None:
             file.repeated += len(new.rows)
         elif new.rows:
             self._add_rows(file, new.rows, changes)
@@ -295,10 +295,10 @@ class RolloutFolder:
             raise
         except OffleashError as error:
             raise RowError(str(error)) from None
-        height = sum(frame.height for frame in frames)
-        changes.samples += height
+        row_count = sum(frame.height for frame in frames)
+        changes.samples += row_count
         if skip is not None and skip.rows is None:
-            file.repeated += height
+            file.repeated += row_count
             return
         file.repeated += sum(note.rows for note in log.notes if note.code == REPEATED)
         file.repeated += first_rows if head.rows is None else 0  # rows of context are no repeats
@@ -310,8 +310,8 @@ class RolloutFolder:
     def _add_frame(self, file: RolloutFile, head: Head, log: Log, frame: pl.DataFrame, changes: Changes) -> None:
         """Add the samples of a frame of entries to the batches of their steps."""
         numbers = self._problem_numbers(frame, log.ids)
-        if self._judged is not None:
-            verdicts, answers = self._judged([self.problems[number] for number in numbers], frame)
+        if self._judge is not None:
+            verdicts, answers = self._judge([self.problems[number] for number in numbers], frame)
         else:
             verdicts, answers = frame["verdict"].to_list(), _answers(frame)
         groups = frame["problem"].to_list() if log.ids is Ids.GROUP else [None] * frame.height
@@ -344,15 +344,15 @@ class RolloutFolder:
         marker = column_named(SPLIT_MARKERS, head.columns)
         if marker is None or head.container is not Container.PARQUET:
             return [rule(path, head.first)] * frame.height
-        marks = pl.read_parquet(file.path, columns=[marker], glob=False)[marker].to_list()
-        return [rule(path, {marker: marks[number - 1]}) for number in frame["row"]]
+        markers = pl.read_parquet(file.path, columns=[marker], glob=False)[marker].to_list()
+        return [rule(path, {marker: markers[number - 1]}) for number in frame["row"]]
 
     def _forget(self, file: RolloutFile, changes: Changes) -> None:
         """Drop the samples of a file, which were written again or have another name now."""
         for batch in file.samples:
-            held = self.by_batch.get(batch, {})
-            held.pop(file.path, None)
-            if not held:
+            known_samples = self.by_batch.get(batch, {})
+            known_samples.pop(file.path, None)
+            if not known_samples:
                 self.by_batch.pop(batch, None)
             changes.batches.add(batch)
 
@@ -365,14 +365,14 @@ class RolloutFolder:
 
     # What its format and its problems are.
 
-    def _recognised(self, head: Head) -> Format | None:
+    def _recognise(self, head: Head) -> Format | None:
         """The trainer's format of a file; a format that the user names is taken as it is."""
         if self._format is not None:
             return self._format
-        kinds = (FORMATS[name] for name in TRAINERS)
-        return next((kind for kind in kinds if kind.recognise(head)), None)
+        formats = (FORMATS[name] for name in TRAINERS)
+        return next((kind for kind in formats if kind.recognise(head)), None)
 
-    def _skipped(self, kind: Format, path: Path) -> Skip | None:
+    def _skip_reader(self, kind: Format, path: Path) -> Skip | None:
         """What of a file repeats the one before it."""
         before = self._neighbour(path, -1)
         if kind.skip is None or before is None:
@@ -395,14 +395,14 @@ class RolloutFolder:
 
     def _problem_numbers(self, frame: pl.DataFrame, ids: Ids) -> list[int]:
         """The number of the problem of each entry; equal contents under equal ids are one problem in all files."""
-        coded = frame.with_columns(code=pl.struct(PROBLEM_FIELDS).hash())
-        distinct = coded.select("code", *PROBLEM_FIELDS).unique("code", maintain_order=True)
+        with_codes = frame.with_columns(code=pl.struct(PROBLEM_FIELDS).hash())
+        distinct = with_codes.select("code", *PROBLEM_FIELDS).unique("code", maintain_order=True)
         hashes = [None if text is None else question_hash(text) for text in distinct["question"]]
         table = with_content(as_problems(distinct.with_columns(hash=pl.Series(hashes, dtype=pl.String))))
         numbers: dict[int, int] = {}
         for code, row in zip(distinct["code"], table.iter_rows(named=True), strict=True):
             numbers[code] = self._number(row, ids)
-        return [numbers[code] for code in coded["code"]]
+        return [numbers[code] for code in with_codes["code"]]
 
     def _number(self, row: dict[str, object], ids: Ids) -> int:
         own_id = None if ids is Ids.GROUP or row["problem"] == row["hash"] else row["problem"]
@@ -424,8 +424,8 @@ def _answers(frame: pl.DataFrame) -> list[str | None]:
         return frame["answer"].to_list()
     truncated = (frame["finish"] == TRUNCATED).fill_null(False)
     return [
-        None if text is None else extract(text, ANSWER_STEPS, cut).answer
-        for text, cut in zip(frame["text"], truncated, strict=True)
+        None if text is None else extract(text, ANSWER_STEPS, is_truncated).answer
+        for text, is_truncated in zip(frame["text"], truncated, strict=True)
     ]
 
 
@@ -436,7 +436,7 @@ def _text(value: object) -> str | None:
 NaturalKey = tuple[tuple[int, int, str], ...]
 
 
-def natural(path: Path) -> NaturalKey:
+def natural_key(path: Path) -> NaturalKey:
     """Sort key by which digits compare as numbers: step 9 before step 10."""
     parts = re.split(r"(\d+)", os.fspath(path))
     return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts)

@@ -114,10 +114,10 @@ def group_counts(samples: Iterable[RolloutSample]) -> list[GroupCounts]:
         by_problem.setdefault(sample.problem, {}).setdefault(sample.group, []).append(sample)
     counts = []
     for problem, groups in by_problem.items():
-        lists = list(groups.values())
-        if all(len(members) == 1 for members in lists):
-            lists = [[members[0] for members in lists]]
-        counts += [_group(problem, members) for members in lists]
+        group_samples = list(groups.values())
+        if all(len(members) == 1 for members in group_samples):
+            group_samples = [[members[0] for members in group_samples]]
+        counts += [_group(problem, members) for members in group_samples]
     return counts
 
 
@@ -156,14 +156,15 @@ def window_stats(groups: Sequence[GroupCounts], steps: Sequence[int], end: int) 
     judged = [group for group in groups if group.judged]
     samples = sum(group.judged + group.unverified for group in groups)
     size = Counter(group.judged for group in judged).most_common(1)[0][0] if judged else 0
-    full = [group for group in judged if group.judged >= size]
-    with_signal = [group for group in judged if group.judged > 1]  # a single sample has no group to differ from
+    full_groups = [group for group in judged if group.judged >= size]
+    with_peers = [group for group in judged if group.judged > 1]  # a single sample has no group to differ from
     problems: dict[int, tuple[int, int]] = {}
     for group in judged:
         n, c = problems.get(group.problem, (0, 0))
         problems[group.problem] = n + group.judged, c + group.correct
-    at_size = [
-        float(chance) for chance in pass_at_k([group.judged for group in full], [group.correct for group in full], size)
+    pass_at_size = [
+        float(chance)
+        for chance in pass_at_k([group.judged for group in full_groups], [group.correct for group in full_groups], size)
     ]
     return WindowStats(
         first=min(steps),
@@ -173,9 +174,9 @@ def window_stats(groups: Sequence[GroupCounts], steps: Sequence[int], end: int) 
         groups=len(groups),
         group_size=size,
         pass_1=_mean([group.correct / group.judged for group in judged]),
-        pass_G=_mean(at_size),
-        all_wrong=_mean([group.correct == 0 for group in with_signal]),
-        all_right=_mean([group.correct == group.judged for group in with_signal]),
+        pass_G=_mean(pass_at_size),
+        all_wrong=_mean([group.correct == 0 for group in with_peers]),
+        all_right=_mean([group.correct == group.judged for group in with_peers]),
         answer_entropy=_mean([group.entropy for group in groups if group.entropy is not None]),
         answered=samples - sum(group.unread for group in groups),
         unread=_share(groups, [group.unread for group in groups]),
@@ -240,8 +241,8 @@ class Watch:
         self._width = width
         self._used_width = 0
         self._steps: dict[StepBatch, list[GroupCounts]] = {}
-        self._past: dict[int, _History] = {}  # of the windows in _folded
-        self._folded: list[int] = []
+        self._folded_history: dict[int, _History] = {}  # of the windows in _folded
+        self._folded_windows: list[int] = []
 
     def refresh(self) -> Changes:
         """Read what is new and compute what it changes."""
@@ -293,61 +294,65 @@ class Watch:
         order = sorted(self.windows)
         if not order:
             return Losses((), 0, 0.0, False)
-        self._fold(order[:-1], changed)
+        self._fold_windows(order[:-1], changed)
         newest = order[-1]
-        history = dict(self._past)
+        history = dict(self._folded_history)
         for problem, counts in self.windows[newest].problems.items():
             history[problem] = history.get(problem, _History()).add(*counts, self.windows[newest].last)
         self.drawn = len(history)
-        lost, chance_P = _lost(history)
+        lost, chance_P = _lost_problems(history)
         # A window that is still growing is looked at again and again: it does not count for the alarm.
-        complete = self.windows[newest].complete
-        looks, tested = (len(order), (lost, chance_P)) if complete else (len(order) - 1, _lost(self._past))
-        significant = _beyond_chance(*tested, looks)
+        is_complete = self.windows[newest].complete
+        tests_made, tested = (
+            (len(order), (lost, chance_P)) if is_complete else (len(order) - 1, _lost_problems(self._folded_history))
+        )
+        significant = _exceeds_chance(*tested, tests_made)
         return Losses(tuple(lost), len(chance_P), float(chance_P.sum()), significant)
 
-    def _fold(self, numbers: list[int], changed: set[int]) -> None:
+    def _fold_windows(self, numbers: list[int], changed: set[int]) -> None:
         """Add windows to what is known of the past; begin again where an earlier one changed."""
-        kept = self._folded
+        kept = self._folded_windows
         if kept != numbers[: len(kept)] or changed & set(kept):
-            self._past, self._folded = {}, []
-        for number in numbers[len(self._folded) :]:
+            self._folded_history, self._folded_windows = {}, []
+        for number in numbers[len(self._folded_windows) :]:
             window = self.windows[number]
             for problem, counts in window.problems.items():
-                self._past[problem] = self._past.get(problem, _History()).add(*counts, window.last)
-            self._folded.append(number)
+                self._folded_history[problem] = self._folded_history.get(problem, _History()).add(*counts, window.last)
+            self._folded_windows.append(number)
 
 
-def _lost(history: dict[int, _History]) -> tuple[list[SolvedBefore], Float]:
+def _lost_problems(history: dict[int, _History]) -> tuple[list[SolvedBefore], Float]:
     """The problems solved before and not since; and for each problem that could be one of them, the chance that it is.
 
     That chance is of the samples in its latest window; the chance of a listed problem is of all samples since it was
     solved, which the number of samples since then, as a statistic, exceeds no more often.
     """
-    again = [(problem, past) for problem, past in history.items() if past.windows > 1 and past.solved]
-    if not again:
+    drawn_twice = [(problem, past) for problem, past in history.items() if past.windows > 1 and past.solved]
+    if not drawn_twice:
         return [], np.zeros(0)
     samples, solved, latest, since = np.array(
-        [(past.samples, past.solved, past.latest, past.since) for _, past in again]
+        [(past.samples, past.solved, past.latest, past.since) for _, past in drawn_twice]
     ).T
-    chance_latest = np.exp(log_miss(samples, solved, latest))
-    chance_since = np.exp(log_miss(samples, solved, since))
+    latest_chance = np.exp(log_miss(samples, solved, latest))
+    since_chance = np.exp(log_miss(samples, solved, since))
     listed = [
         SolvedBefore(problem, past.solved, past.samples - past.since, past.last_solved or 0, past.since, float(chance))
-        for (problem, past), chance in zip(again, chance_since, strict=True)
+        for (problem, past), chance in zip(drawn_twice, since_chance, strict=True)
         if past.since
     ]
     listed.sort(key=lambda loss: (loss.chance, loss.problem))
-    return listed, chance_latest
+    return listed, latest_chance
 
 
-def _beyond_chance(lost: Sequence[SolvedBefore], chance_P: Float, looks: int) -> bool:
+def _exceeds_chance(lost: Sequence[SolvedBefore], chance_P: Float, tests_made: int) -> bool:
     """Whether more is lost than chance gives: more problems, or a problem that was solved too often to be missed.
 
     There is a look at every complete window, and nobody knows how many there will be. So look w may err with a chance
     of FALSE_ALARMS times 6/(pi w)^2, which adds up to FALSE_ALARMS over all looks there can ever be.
     """
-    if looks < 2 or not lost:
+    if tests_made < 2 or not lost:
         return False
-    level = FALSE_ALARMS * 6 / (math.pi * looks) ** 2 / 2  # half for each of the two tests
-    return upper_tail(chance_P, len(lost)).p <= level or lost[0].chance <= level / len(chance_P)
+    significance_level = FALSE_ALARMS * 6 / (math.pi * tests_made) ** 2 / 2  # half for each of the two tests
+    return upper_tail(chance_P, len(lost)).p <= significance_level or lost[0].chance <= significance_level / len(
+        chance_P
+    )

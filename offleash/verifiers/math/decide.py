@@ -14,7 +14,7 @@ from functools import lru_cache
 from offleash.data.verdict import Verdict
 from offleash.verifiers.math.exact import MAX_CHARACTERS, decide_exactly, exceeded_limit
 from offleash.verifiers.math.guards import letters, reject_reason, unitless, value_of
-from offleash.verifiers.math.latex import cleaned, distinguish_capitals, gold_text, without_spaces
+from offleash.verifiers.math.latex import clean_latex, distinguish_capitals, gold_text, without_spaces
 from offleash.verifiers.math.numeric import clearly_different
 from offleash.verifiers.verifier import Case, Judgement
 
@@ -37,7 +37,7 @@ def decide_by_algebra(case: Case) -> Judgement:
     ever; a numeric probe before SymPy, which spends its time on proving that different things differ; guards last,
     since they only ever turn "equal" into "wrong".
     """
-    gold, answer = distinguish_capitals(cleaned(gold_text(case.gold or "")), cleaned(case.answer))
+    gold, answer = distinguish_capitals(clean_latex(gold_text(case.gold or "")), clean_latex(case.answer))
     if gold and without_spaces(gold) == without_spaces(answer):
         return Judgement(Verdict.CORRECT, solution=gold_text(case.gold or ""))
     for side_name, text in (("the answer", answer), ("the gold answer", gold)):
@@ -95,7 +95,7 @@ def readable(case: Case) -> str:
     """Why the gold answer cannot be judged against; empty where it can."""
     if not (case.gold or "").strip():
         return "it has no gold answer"
-    gold = cleaned(gold_text(case.gold or ""))
+    gold = clean_latex(gold_text(case.gold or ""))
     limit_exceeded = exceeded_limit(gold)
     if limit_exceeded:
         return f"its gold answer {gold[:80]!r} is too complex for algebra: {limit_exceeded}"

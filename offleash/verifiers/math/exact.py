@@ -118,11 +118,11 @@ def _exceeds(digits: str, bound: int) -> bool:
 
 
 def _depth(text: str) -> int:
-    depth = deepest = 0
+    depth = max_depth = 0
     for character in text:
         if character in "{([":
             depth += 1
-            deepest = max(deepest, depth)
+            max_depth = max(max_depth, depth)
         elif character in "})]":
             depth -= 1
-    return deepest
+    return max_depth

@@ -113,7 +113,7 @@ def without_spaces(text: str) -> str:
     return re.sub(r"(\\[A-Za-z]+)\s+(?=[\d\\(])", r"\1", text)
 
 
-def cleaned(text: str) -> str:
+def clean_latex(text: str) -> str:
     """The text in the parser's own LaTeX: one minus sign, thousands joined, commas between values."""
     text = inside_delimiters(text)
     if "\\\\" in text and "\\begin" not in text.replace("\\\\begin", ""):

@@ -84,10 +84,10 @@ def _unit(rest: str) -> str | None:
     if not rest:
         return ""
     try:
-        cleaned = plain(rest) if UNIT_START.match(rest) else ""
+        plain_unit = plain(rest) if UNIT_START.match(rest) else ""
     except NotANumberError:
         return None
-    return cleaned if cleaned and leading_unit(cleaned) == cleaned else None
+    return plain_unit if plain_unit and leading_unit(plain_unit) == plain_unit else None
 
 
 def _expand_latex(tokens: list[str]) -> list[str]:

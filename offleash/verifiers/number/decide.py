@@ -118,8 +118,8 @@ def _tolerance(case: Case, name: str) -> Fraction:
 
 
 def _unit_text(unit: str) -> str:
-    cleaned = plain(unit).strip(" .,;:")
-    return "dollars" if not cleaned and "$" in unit else cleaned
+    plain_unit = plain(unit).strip(" .,;:")
+    return "dollars" if not plain_unit and "$" in unit else plain_unit
 
 
 def _right_side(text: str) -> str:

@@ -181,17 +181,17 @@ def _value(match: re.Match[str]) -> Fraction:
         return sign * (whole + numerator / denominator) * scale
     groups = match.groups()
     top_group = match.re.groupindex["top"]
-    value = _powered(groups[top_group - 1], *groups[top_group : top_group + 3])
+    value = _with_exponent(groups[top_group - 1], *groups[top_group : top_group + 3])
     if match["bottom"]:
         bottom_group = match.re.groupindex["bottom"]
-        divisor = _powered(groups[bottom_group - 1], *groups[bottom_group : bottom_group + 3])
+        divisor = _with_exponent(groups[bottom_group - 1], *groups[bottom_group : bottom_group + 3])
         if divisor == 0:
             raise NotANumberError("a division by zero")
         value = value / divisor * (-1 if match["bottom_sign"] == "-" else 1)
     return sign * value * scale
 
 
-def _powered(mantissa: str, exponent: str | None, power_of_ten: str | None, power: str | None) -> Fraction:
+def _with_exponent(mantissa: str, exponent: str | None, power_of_ten: str | None, power: str | None) -> Fraction:
     value = _decimal(mantissa)
     if power is not None:
         if exponent or power_of_ten:

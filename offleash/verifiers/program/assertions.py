@@ -130,7 +130,7 @@ def _reference_names(job: Job, gold: "_ReferenceProgram", program_names: Iterabl
     names: Names = {"__name__": "tests"}
     for name in program_names:
         if name in gold.imports:
-            names[name] = gold.imported(name)
+            names[name] = gold.import_name(name)
         elif name in gold.constants:
             value = gold.value(name)
             if not callable(value):  # `total = sum` is a function by another name
@@ -328,7 +328,7 @@ class _ReferenceProgram:
         self.imports.pop("*", None)  # what it brings shows when the program is run
         self.defined = self.functions | self.classes | self.constants
 
-    def imported(self, name: str) -> object:
+    def import_name(self, name: str) -> object:
         """What one of its imports brings."""
         names: Names = {}
         try:

@@ -92,9 +92,9 @@ def _tests(details: Mapping[str, object]) -> list[object]:
 
 
 @lru_cache(maxsize=4)
-def _decode_private_tests(private: str) -> list[dict[str, str]]:
+def _decode_private_tests(encoded_tests: str) -> list[dict[str, str]]:
     """Private tests are megabytes and the same for every answer to a problem."""
-    return private_tests(private)
+    return private_tests(encoded_tests)
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +121,7 @@ class _ProgramRun:
         self._kind = str(case.details["kind"])
         self._buffer = bytearray()
         self._ready = False
-        self._passed: set[int] = set()
+        self._passed_cases: set[int] = set()
         self._verdict: Judgement | None = None
         tests = _tests(case.details) if self._kind != "check" else []
         self._assertions = [str(test) for test in tests] if self._kind == "asserts" else []
@@ -254,8 +254,8 @@ class _ProgramRun:
             self._verdict = Judgement(Verdict.WRONG, f"{name}: printed {_preview(message.get('output'))}")
         elif self._kind == "call" and not same_value(message.get("result"), json.loads(expected)):
             self._verdict = Judgement(Verdict.WRONG, f"{name}: returned {_preview(message.get('result'))}")
-        self._passed.add(index)
-        if self._verdict is None and len(self._passed) == len(self._expected):
+        self._passed_cases.add(index)
+        if self._verdict is None and len(self._passed_cases) == len(self._expected):
             self._verdict = Judgement(Verdict.CORRECT)
 
 

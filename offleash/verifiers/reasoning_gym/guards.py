@@ -247,7 +247,7 @@ def not_a_formula(text: str, symbols: Collection[str], functions: Collection[str
         return tree
     known = {*symbols, *CONSTANTS}
     try:
-        _measured(tree, known, functions)
+        _check_tree(tree, known, functions)
     except _RefusedError as refused:
         return str(refused)
     return ""
@@ -290,7 +290,7 @@ def _nesting(text: str) -> int:
     return max_depth
 
 
-def _measured(root: ast.expr, known: Collection[str], functions: Collection[str]) -> None:
+def _check_tree(root: ast.expr, known: Collection[str], functions: Collection[str]) -> None:
     """Visit children before parents, without recursion: a sum of 2,000 terms is a tree 2,000 deep."""
     order: list[ast.expr] = []
     pending_nodes = [root]

@@ -188,7 +188,7 @@ def _single_number(answer: str, entry: Entry) -> str:
     return "" if numbers == {Decimal(entry["answer"].replace(",", ""))} else "a different number"
 
 
-def _finite(answer: str, entry: Entry) -> str:
+def _finite_answer(answer: str, entry: Entry) -> str:
     """complex_arithmetic gives full marks to nan."""
     return "not a number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
 
@@ -283,7 +283,7 @@ GUARDS_AFTER: dict[str, Guard] = {
     "advanced_geometry": _pair,
     "calendar_arithmetic": _whole_number,
     "chain_sum": _plain_number,
-    "complex_arithmetic": _finite,
+    "complex_arithmetic": _finite_answer,
     "cryptarithm": _mapping,
     "figlet_font": _same_word,
     "fraction_simplification": _fraction,

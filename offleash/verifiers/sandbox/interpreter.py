@@ -68,7 +68,7 @@ def trial_command() -> list[str]:
 
 def environment() -> dict[str, str]:
     """All that a process in isolation gets: nothing of the caller's but where Python lives."""
-    fixed = {
+    fixed_files = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "PYTHONUTF8": "1",
@@ -79,8 +79,8 @@ def environment() -> dict[str, str]:
         "MKL_NUM_THREADS": "1",
     }
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and not sys.base_prefix.startswith("/usr"):
-        fixed["LD_LIBRARY_PATH"] = os.path.realpath(os.path.join(sys.base_prefix, "lib"))  # noqa: PTH118
-    return fixed | {name: os.environ[name] for name in ("PYTHONHOME",) if name in os.environ}
+        fixed_files["LD_LIBRARY_PATH"] = os.path.realpath(os.path.join(sys.base_prefix, "lib"))  # noqa: PTH118
+    return fixed_files | {name: os.environ[name] for name in ("PYTHONHOME",) if name in os.environ}
 
 
 def trusted_environment() -> dict[str, str]:
@@ -106,11 +106,11 @@ def specification(backend: str, command: Sequence[str], limits: dict[str, object
         "folder": tempfile.gettempdir() if backend == "trusted" else "",
     }
     if backend == "bwrap":
-        installed = bubblewrap()
-        assert installed is not None
+        bwrap = bubblewrap()
+        assert bwrap is not None
         spec |= {
-            "bwrap": installed[0],
-            "has_tmpfs_size": installed[1] >= TMPFS_SIZE_SINCE,
+            "bwrap": bwrap[0],
+            "has_tmpfs_size": bwrap[1] >= TMPFS_SIZE_SINCE,
             "supervisor": light_python_command("offleash.verifiers.sandbox.supervisor"),
             "starts_python": VARIANTS.get(backend, BackendVariant()).starts_python,
         }

@@ -190,8 +190,8 @@ def _call(name: str, *arguments: object) -> None:
     """A call of libc that returns 0, or an OSError that says which call was refused and on what."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         number = ctypes.get_errno()
-        on = next((f" {part.decode()}" for part in reversed(arguments[:2]) if isinstance(part, bytes)), "")
-        raise OSError(number, os.strerror(number), f"{name}{on}")
+        path_text = next((f" {part.decode()}" for part in reversed(arguments[:2]) if isinstance(part, bytes)), "")
+        raise OSError(number, os.strerror(number), f"{name}{path_text}")
 
 
 # Isolation by bubblewrap, where it is installed: the command line that builds the same as the namespaces above.
@@ -206,10 +206,10 @@ def bubblewrap_version(program: str) -> tuple[int, int] | None:
     import subprocess
 
     try:
-        printed = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout
+        completed = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(rb"(\d+)\.(\d+)", printed)
+    match = re.search(rb"(\d+)\.(\d+)", completed)
     return (int(match[1]), int(match[2])) if match else None
 
 

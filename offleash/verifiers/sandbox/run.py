@@ -247,11 +247,11 @@ class SandboxedProcess:
         try:
             # Nobody writes to the lifeline. The launcher reads it, and the kernel closes our end however we die.
             # PR_SET_PDEATHSIG would not do: it is sent when the starting thread ends, and a change of user clears it.
-            lifeline_read, self._lifeline = self._pipe(child_fds, ours=1)
-            self._status, status_write = self._pipe(child_fds, ours=0)
+            lifeline_read, self._lifeline = self._pipe(child_fds, kept_end=1)
+            self._status, status_write = self._pipe(child_fds, kept_end=0)
             if pipes is None:
-                stdin, self.input_fd = self._pipe(child_fds, ours=1)
-                self.output_fd, stdout = self._pipe(child_fds, ours=0)
+                stdin, self.input_fd = self._pipe(child_fds, kept_end=1)
+                self.output_fd, stdout = self._pipe(child_fds, kept_end=0)
                 pipes = stdin, stdout
             fds = [lifeline_read, status_write, *pipes, self._errors.fileno(), *extra_fds]
             spec = interpreter.specification(chosen, command, asdict(limits), modules)
@@ -266,11 +266,11 @@ class SandboxedProcess:
             for fd in {*child_fds, *(pipes or ()), *extra_fds}:
                 os.close(fd)
 
-    def _pipe(self, child_fds: list[int], ours: int) -> tuple[int, int]:
+    def _pipe(self, child_fds: list[int], kept_end: int) -> tuple[int, int]:
         """A pipe, of which we keep one end."""
         ends = os.pipe()
-        self._own_fds.append(ends[ours])
-        child_fds.append(ends[1 - ours])
+        self._own_fds.append(ends[kept_end])
+        child_fds.append(ends[1 - kept_end])
         return ends
 
     def __enter__(self) -> "SandboxedProcess":

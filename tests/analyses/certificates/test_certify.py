@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from offleash.analyses.certificates.certify import Certification, certify, states_of, threshold
+from offleash.analyses.certificates.certify import Certification, certified_states, certify, threshold
 from offleash.data.certificates import open_certificate
 from offleash.data.shards import SHARD
 from offleash.errors import OffleashError
@@ -158,8 +158,8 @@ def test_what_the_verifier_failed_on_may_be_right() -> None:
             "largest_failed": [0.2, 0.2, 0.002, 0.0],
         }
     )
-    assert states_of(table, 0.01, Certified.COMPLETION).tolist() == [IN, UNDETERMINED, OUT, OUT]
-    assert states_of(table, 0.01, Certified.MASS).tolist() == [IN, UNDETERMINED, OUT, UNDETERMINED]
+    assert certified_states(table, 0.01, Certified.COMPLETION).tolist() == [IN, UNDETERMINED, OUT, OUT]
+    assert certified_states(table, 0.01, Certified.MASS).tolist() == [IN, UNDETERMINED, OUT, UNDETERMINED]
 
 
 def test_the_threshold_is_given_or_that_of_a_budget() -> None:

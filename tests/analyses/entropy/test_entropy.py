@@ -15,7 +15,7 @@ from scipy.stats import entropy as scipy_entropy
 from offleash.analyses.entropy.entropy import (
     ACCURACY,
     ANSWER,
-    EQUAL,
+    EQUAL_N,
     LENGTH,
     TOKEN,
     UNREAD,
@@ -87,7 +87,7 @@ def test_every_measure_is_what_a_hand_computes() -> None:
     assert mean(found, UNREAD) == [0.125]
     shares = ([0.5, 0.25, 0.25], [0.25] * 4)
     assert mean(found, ANSWER) == pytest.approx([np.mean([scipy_entropy(one) for one in shares])])
-    assert mean(found, EQUAL) == pytest.approx([np.mean([scipy_entropy([2, 1]), log(4)])])
+    assert mean(found, EQUAL_N) == pytest.approx([np.mean([scipy_entropy([2, 1]), log(4)])])
     assert found.tokens[0].source == "draw"
     assert found.tokens[0].samples == 8
     assert found.squares == ()
@@ -100,7 +100,7 @@ def test_the_first_k_samples_count_and_no_others() -> None:
     short = run("short", {p: answers[:2] for p, answers in told.items()}, {p: one[:2] for p, one in levels.items()})
     found = entropies([longer, short], FEW)
     assert found.k == 2
-    for name, value in ((ACCURACY, 0.5), (TOKEN, 2.0), (ANSWER, log(2)), (EQUAL, log(2))):
+    for name, value in ((ACCURACY, 0.5), (TOKEN, 2.0), (ANSWER, log(2)), (EQUAL_N, log(2))):
         assert mean(found, name) == pytest.approx([value, value])
     at = entropies([longer], Question(replicates=200, at=3))
     assert mean(at, ANSWER) == pytest.approx([log(3)])

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from offleash.analyses.entropy.entropy import ACCURACY, ANSWER, EQUAL, LENGTH, TOKEN, UNREAD, entropies
+from offleash.analyses.entropy.entropy import ACCURACY, ANSWER, EQUAL_N, LENGTH, TOKEN, UNREAD, entropies
 from offleash.analyses.entropy.entropy import entropies_of_inputs as of
 from offleash.data.run import Budget, Run
 from offleash.data.tables import as_problems
@@ -88,7 +88,7 @@ def test_a_run_that_stopped_early_tells_its_accuracy_and_refuses_the_rest() -> N
     stopped = run("base", told, {p: [1.0] * 3 for p in told}, budget=Budget(8, 2))
     found = entropies([stopped], FEW)
     assert mean(found, ACCURACY) == pytest.approx([0.5])  # (m-1)/(N-1), without bias
-    for name in (LENGTH, TOKEN, ANSWER, EQUAL, UNREAD):
+    for name in (LENGTH, TOKEN, ANSWER, EQUAL_N, UNREAD):
         assert np.isnan(found.measures[name].average.value_R).all()
         assert "--until" in found.measures[name].reasons["base"]
     assert found.distinct is None

@@ -84,11 +84,11 @@ def test_names_that_are_only_called_like_a_reader_read_nothing() -> None:
 
 @pytest.mark.parametrize("body", ["n = int(input())\n    print(n * n)", "print(sum(range(9)))"])
 def test_a_main_function_is_one_way_however_it_is_called_up(body: str) -> None:
-    plain, guarded = (
+    plain, run_guarded = (
         f"def main():\n    {body}\nmain()",
         f"def run():\n    {body}\nif __name__ == '__main__':\n    run()",
     )
-    assert told(plain) == told(guarded)
+    assert told(plain) == told(run_guarded)
     assert told(plain) != told(plain.replace("(n * n)", "(n ** 2)").replace("sum(range(9))", "36"))
 
 

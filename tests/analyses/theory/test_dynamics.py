@@ -68,8 +68,8 @@ def test_the_gradient_of_shared_parameters_is_the_derivative_by_both_factors() -
 
     assert by_problem == pytest.approx(numerical(lambda u: at(u, policy.answer_DY), policy.problem_XD), abs=1e-8)
     assert by_answer == pytest.approx(numerical(lambda v: at(policy.problem_XD, v), policy.answer_DY), abs=1e-8)
-    moved = policy.moved(exact_slope(p_XY, WORLD, 0.3, 0.2), 0.1)
-    assert moved.problem_XD == pytest.approx(policy.problem_XD + 0.1 * by_problem)
+    updated = policy.updated(exact_slope(p_XY, WORLD, 0.3, 0.2), 0.1)
+    assert updated.problem_XD == pytest.approx(policy.problem_XD + 0.1 * by_problem)
 
 
 def advantages(method: str, reward_N: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ def test_the_logit_of_an_answer_that_nobody_drew_stays_and_its_probability_moves
     p_XY, right_XY = np.array([[0.2, 0.3, 0.5]]), np.array([[True, True, False]])
     push_XY = slope("reinforce", np.array([[0.5, 0.0, 0.5]]), p_XY, right_XY)
     assert push_XY[0, 1] == 0
-    assert TabularPolicy(np.log(p_XY)).moved(push_XY, 1.0).probability_XY[0, 1] != pytest.approx(0.3, abs=1e-3)
+    assert TabularPolicy(np.log(p_XY)).updated(push_XY, 1.0).probability_XY[0, 1] != pytest.approx(0.3, abs=1e-3)
 
 
 def test_seeded_answers_reach_what_on_policy_rollouts_never_see() -> None:

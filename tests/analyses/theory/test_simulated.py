@@ -26,7 +26,7 @@ WORLD = method_world(np.random.default_rng(31), problems=60, answers=12, correct
 def trained() -> TheoryWorld:
     """The world as it is after training shared parameters: its base is the trained policy."""
     rng = np.random.default_rng(0)
-    start = shared(WORLD, 3, rng, alike=0.7)
+    start = shared(WORLD, 3, rng, similarity=0.7)
     final = train(start, WORLD, Dynamics("reinforce", group=8, rate=0.1, steps=150), rng).final
     return TheoryWorld(final.probability_XY, WORLD.correct_XY)
 

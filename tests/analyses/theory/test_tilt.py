@@ -74,8 +74,8 @@ def test_without_a_leash_it_does_not_end_in_the_limit_of_the_tilt() -> None:
 
 def test_a_natural_step_of_the_logits_by_the_reward_is_the_tilt() -> None:
     world = random_world(np.random.default_rng(4), 4, 5)
-    moved = TabularPolicy(logits_of(world.base_XY)).moved(world.correct_XY.astype(float), 1.7)
-    assert moved.probability_XY == pytest.approx(tilt(world, 1.7))
+    updated = TabularPolicy(logits_of(world.base_XY)).updated(world.correct_XY.astype(float), 1.7)
+    assert updated.probability_XY == pytest.approx(tilt(world, 1.7))
 
 
 def test_what_the_base_cannot_do_no_tilt_can() -> None:

@@ -86,9 +86,9 @@ def test_every_policy_starts_as_the_base_and_keeps_its_zeros() -> None:
     rng = np.random.default_rng(4)
     world = random_world(rng, 6, 8, zeros=0.5)
     push_XY = rng.standard_normal(world.base_XY.shape)
-    for policy in (tabular(world), shared(world, 3, rng, alike=0.5), tied(world)):
+    for policy in (tabular(world), shared(world, 3, rng, similarity=0.5), tied(world)):
         assert policy.probability_XY == pytest.approx(world.base_XY)
-        assert (policy.moved(push_XY, 5.0).probability_XY[world.base_XY == 0] == 0).all()
+        assert (policy.updated(push_XY, 5.0).probability_XY[world.base_XY == 0] == 0).all()
 
 
 @given(st.integers(0, 10**6), st.floats(0.05, 1.0))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from offleash.logs.format import Options
-from offleash.training.watch.report import looked_at
+from offleash.training.watch.report import watched_training
 from offleash.training.watch.rollouts import RolloutFolder, RolloutSample
 from offleash.training.watch.windows import Watch, group_counts, window_stats, window_width
 
@@ -126,7 +126,7 @@ def test_a_training_that_loses_problems_raises_the_alarm(tmp_path: Path) -> None
     watch = watched(tmp_path, width=2)
     assert watch.losses.significant
     assert {loss.problem for loss in watch.losses.problems} >= set(range(20))
-    assert [warning.code for warning in looked_at(watch).warnings][-1] == "lost"
+    assert [warning.code for warning in watched_training(watch).warnings][-1] == "lost"
 
 
 def test_a_window_that_is_still_growing_raises_no_alarm(tmp_path: Path) -> None:
@@ -162,6 +162,6 @@ def test_evaluations_are_shown_where_there_is_nothing_else(tmp_path: Path) -> No
     write_steps(make(tmp_path / "rollouts"), np.zeros((1, 3, 4), dtype=bool))
     watch.refresh()
     assert not watch.evaluation
-    look = looked_at(watch)
+    look = watched_training(watch)
     assert look.samples == 12
-    assert "24 samples of evaluations are left out" in next(w.text for w in look.warnings if w.code == "evaluations")
+    assert "24 samples from evaluations are left out" in next(w.text for w in look.warnings if w.code == "evaluations")

@@ -86,7 +86,7 @@ class _NameNumbering:
             if isinstance(node, Function)
         }
         self._methods = {node.name: node for node in _methods(tree)}
-        self._own = _own_attributes(tree, self._self_names)
+        self._own_names = _own_attributes(tree, self._self_names)
         declared = [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
         self._scope = self._inside(tree, tree.body, None, declared)
 
@@ -95,9 +95,11 @@ class _NameNumbering:
         if isinstance(node, ast.Name):
             node.id = self._read(node.id) if isinstance(node.ctx, ast.Load) else self._bind(node.id)
         elif isinstance(node, ast.Attribute):
-            mine = isinstance(node.value, ast.Name) and node.value.id in self._self_names  # before `self` is renamed
+            is_own_attribute = (
+                isinstance(node.value, ast.Name) and node.value.id in self._self_names
+            )  # before `self` is renamed
             self.walk(node.value)
-            node.attr = self._attribute(node.attr) if mine else node.attr
+            node.attr = self._attribute(node.attr) if is_own_attribute else node.attr
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, Definition):
@@ -110,16 +112,16 @@ class _NameNumbering:
         elif isinstance(node, ast.Global | ast.Nonlocal):
             node.names = [self._known(name, self._scope_of(name)) for name in node.names]
         else:
-            self._rest(node)
+            self._visit_other(node)
 
-    def _rest(self, node: ast.AST) -> None:
+    def _visit_other(self, node: ast.AST) -> None:
         """Nodes without a scope of their own; some bind a name that is no `ast.Name` (except, match, import)."""
         if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             node.name = self._bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             node.rest = self._bind(node.rest)
         elif isinstance(node, Import):
-            self._scope.stored.difference_update(_imported(node))
+            self._scope.stored.difference_update(_imported_names(node))
         for name in _ORDER.get(type(node), node._fields):
             inside = getattr(node, name, None)
             self._visit_all(inside if isinstance(inside, list) else [inside])
@@ -157,8 +159,8 @@ class _NameNumbering:
     def _comprehension(self, node: Comprehension) -> None:
         """Its first iterable is evaluated in the outer scope; a name that := binds belongs there, too (PEP 572)."""
         self.walk(node.generators[0].iter)
-        names = {name for generator in node.generators for name in _stored(generator.target)}
-        outer, self._scope = self._scope, Scope(self._numbered(node), self._scope, node, frozenset(names))
+        names = {name for generator in node.generators for name in _stored_names(generator.target)}
+        outer, self._scope = self._scope, Scope(self._scope_number(node), self._scope, node, frozenset(names))
         for index, generator in enumerate(node.generators):
             self._visit_all(([generator.iter] if index else []) + [generator.target, *generator.ifs])
         self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
@@ -170,7 +172,7 @@ class _NameNumbering:
         if isinstance(node.func, ast.Name):
             scope = self._scope_of(node.func.id)
             called = None if scope is None else self._defined.get((scope.number, node.func.id))
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in self._own:
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in self._own_names:
             called = self._methods.get(node.func.attr)
         if isinstance(called, ast.ClassDef):
             methods = (part for part in called.body if isinstance(part, Function))
@@ -179,7 +181,7 @@ class _NameNumbering:
         self._visit_all([node.func, *node.args, *(keyword.value for keyword in node.keywords)])
         for keyword in node.keywords:
             if called is not None and keyword.arg in known:
-                keyword.arg = self._named((self._numbered(called), str(keyword.arg)))
+                keyword.arg = self._numbered_name((self._scope_number(called), str(keyword.arg)))
 
     def _inside(
         self, scope_node: ast.AST, body: Iterable[ast.AST], outer: Scope | None, parameters: Iterable[str] = ()
@@ -188,19 +190,19 @@ class _NameNumbering:
         scope_nodes = [node for statement in body for node in _nodes_in_scope(statement)]
         elsewhere = {name for node in scope_nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
         names = {name for node in scope_nodes for name in _bound_names(node)} | set(parameters)
-        number = self._numbered(scope_node)
+        number = self._scope_number(scope_node)
         self._defined |= {(number, node.name): node for node in scope_nodes if isinstance(node, Definition)}
-        imports = {name: path for node in scope_nodes for name, path in _imported(node).items()}
+        imports = {name: path for node in scope_nodes for name, path in _imported_names(node).items()}
         return Scope(number, outer, scope_node, frozenset(names - elsewhere), frozenset(elsewhere), imports)
 
-    def _numbered(self, node: ast.AST) -> int:
+    def _scope_number(self, node: ast.AST) -> int:
         return self._number.setdefault(node, len(self._number))
 
-    def _named(self, key: Key) -> str:
+    def _numbered_name(self, key: Key) -> str:
         return self._names.setdefault(key, f"v{len(self._names)}")
 
     def _attribute(self, name: str) -> str:
-        return self._named((ATTRIBUTES, name)) if name in self._own else name
+        return self._numbered_name((ATTRIBUTES, name)) if name in self._own_names else name
 
     def _scope_of(self, name: str) -> Scope | None:
         """The scope that binds a name as seen from here; None: a builtin, or undefined.
@@ -234,7 +236,7 @@ class _NameNumbering:
         """A variable's number; names in class bodies are attributes of the class and stay."""
         if scope is None or _keeps_name(name) or isinstance(scope.node, ast.ClassDef):
             return name
-        return self._named((scope.number, name))
+        return self._numbered_name((scope.number, name))
 
 
 def _nodes_in_scope(node: ast.AST) -> Iterator[ast.AST]:
@@ -257,10 +259,10 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest
-    yield from _imported(node)
+    yield from _imported_names(node)
 
 
-def _imported(node: ast.AST) -> dict[str, str]:
+def _imported_names(node: ast.AST) -> dict[str, str]:
     """The names that an import binds, with their dotted paths: `import a.b` binds `a`, `import a.b as c` binds `c`."""
     if isinstance(node, ast.Import):
         return {
@@ -272,7 +274,7 @@ def _imported(node: ast.AST) -> dict[str, str]:
     return {}
 
 
-def _stored(target: ast.AST) -> Iterator[str]:
+def _stored_names(target: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
@@ -320,7 +322,7 @@ def _own_attributes(tree: ast.AST, self_names: frozenset[str]) -> frozenset[str]
         return frozenset()
     attributes, others = {method.name for method in _methods(tree)}, set[str]()
     for node in ast.walk(tree):
-        others |= {part for path in _imported(node).values() for part in path.split(".")[1:]}
+        others |= {part for path in _imported_names(node).values() for part in path.split(".")[1:]}
         if not isinstance(node, ast.Attribute):
             continue
         if not isinstance(node.value, ast.Name) or node.value.id not in self_names:
@@ -356,9 +358,9 @@ def strategy(problem: SolvedProblem, text: str) -> str | None:
     )  # numbering changes a tree, so the question whether input is read needs a copy
     if copy is not None and not reads_input(number_names(copy)):
         tree.body = [statement for index, statement in enumerate(tree.body) if index not in example_indices]
-    bare = _WithoutImports().visit(number_names(tree))
-    assert isinstance(bare, ast.Module)
-    return short(ast.unparse(ast.fix_missing_locations(bare)))
+    normalised = _WithoutImports().visit(number_names(tree))
+    assert isinstance(normalised, ast.Module)
+    return short(ast.unparse(ast.fix_missing_locations(normalised)))
 
 
 def _read(source: str) -> ast.Module | None:
@@ -490,21 +492,21 @@ def _is_example(node: ast.stmt, own: dict[str, Definition]) -> bool:
         return any(_is_literal_call(expression, own) for expression in ast.walk(node.test))
     if not isinstance(node, ast.Expr):
         return False
-    printed = _printed(node)
-    if printed is None:
+    arguments = _printed_arguments(node)
+    if arguments is None:
         return _is_literal_call(node.value, own)
-    has_call = any(_is_literal_call(expression, own) for argument in printed for expression in ast.walk(argument))
-    return has_call and all(_is_constant(expression, own) for expression in printed)
+    has_call = any(_is_literal_call(expression, own) for argument in arguments for expression in ast.walk(argument))
+    return has_call and all(_is_constant(expression, own) for expression in arguments)
 
 
 def _prints_text(node: ast.stmt) -> bool:
-    printed = _printed(node)
-    return printed is not None and all(
-        isinstance(part, ast.Constant) and isinstance(part.value, str) for part in printed
+    arguments = _printed_arguments(node)
+    return arguments is not None and all(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) for part in arguments
     )
 
 
-def _printed(node: ast.stmt) -> list[ast.expr] | None:
+def _printed_arguments(node: ast.stmt) -> list[ast.expr] | None:
     """What a statement prints; None where it is no print."""
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print":
@@ -527,10 +529,10 @@ def _is_literal_call(node: ast.AST, own: dict[str, Definition]) -> bool:
         return False
     if isinstance(node.func, ast.Name):
         return node.func.id in own
-    made = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
+    receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if not isinstance(receiver, ast.Call) or not isinstance(receiver.func, ast.Name):
         return False
-    return isinstance(own.get(made.func.id), ast.ClassDef) and _is_literal_call(made, own)
+    return isinstance(own.get(receiver.func.id), ast.ClassDef) and _is_literal_call(receiver, own)
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -28,7 +28,7 @@ FINGERPRINTS: dict[str, Fingerprint] = {
         about="the syntax tree of the last code block; names, comments, type hints and layout are ignored",
     ),
 }
-OWN = "offleash.plugins"  # loads users' functions in the worker
+OWN_FUNCTION_MODULE = "offleash.plugins"  # loads users' functions in the worker
 ENTRY_POINTS = "offleash.fingerprints"
 
 
@@ -58,7 +58,7 @@ def fingerprint(name: str) -> Fingerprint:
     return Fingerprint(
         name=f"own-{function}",
         revision="0",  # replaced by a hash of its source
-        module=OWN,
+        module=OWN_FUNCTION_MODULE,
         about=f"the function {function} of {file}",
         seconds=10.0,  # more than ours get: a user's first call may import a library
         function=name,

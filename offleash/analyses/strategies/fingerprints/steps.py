@@ -34,7 +34,7 @@ LONGEST = 60_000  # characters of a text, from its end: there the answer is
 EQUATIONS = 400  # per text
 TOKENS = 80  # per side of an equation
 WORDS = 4  # skipped between a number and an operation (`16 fresh brown eggs - 3`)
-NEAR = Fraction(1, 200)  # relative: a stated result may be rounded to two or three digits
+ROUNDING_TOLERANCE = Fraction(1, 200)  # relative: a stated result may be rounded to two or three digits
 LARGEST_POWER = 6  # x^6 is written out as a product; larger powers are no steps of school arithmetic
 
 _NUMBER_WORDS = (
@@ -184,20 +184,20 @@ def _step(left: list[Token], right: list[Token], first: list[Token]) -> Equation
     if left_tree is not None and not isinstance(left_tree, Fraction):
         value = _value(left_tree)
         for other in (right_tree, _tree(first)):
-            claimed = None if other is None else _value(other)
-            if value is not None and claimed is not None and _nearly_equal(value, claimed):
-                return Equation(left_tree, claimed)
+            claimed_value = None if other is None else _value(other)
+            if value is not None and claimed_value is not None and _nearly_equal(value, claimed_value):
+                return Equation(left_tree, claimed_value)
         return None
     if right_tree is None or isinstance(right_tree, Fraction):
         return None
-    value, claimed = _value(right_tree), None if left_tree is None else _value(left_tree)
-    if value is None or (claimed is not None and not _nearly_equal(value, claimed)):
+    value, claimed_value = _value(right_tree), None if left_tree is None else _value(left_tree)
+    if value is None or (claimed_value is not None and not _nearly_equal(value, claimed_value)):
         return None
     return Equation(right_tree, value)
 
 
-def _nearly_equal(value: Fraction, claimed: Fraction) -> bool:
-    return abs(value - claimed) <= NEAR * max(abs(claimed), abs(value))
+def _nearly_equal(value: Fraction, claimed_value: Fraction) -> bool:
+    return abs(value - claimed_value) <= ROUNDING_TOLERANCE * max(abs(claimed_value), abs(value))
 
 
 def _value(tree: Tree) -> Fraction | None:
@@ -237,7 +237,7 @@ def _left_side(tokens: list[Token], equal: int) -> tuple[list[Token], int]:
     while (begin := _operand_before(tokens, at)) is not None and len(taken) <= TOKENS:
         taken = [token for token in tokens[begin : at + 1] if token.kind not in ("word", "stop")] + taken
         before = begin - 1
-        if before >= 0 and tokens[begin].kind == "(" and _adjacent(tokens, before, begin):
+        if before >= 0 and tokens[begin].kind == "(" and _are_adjacent(tokens, before, begin):
             taken, at = [Token("*", "*", 0, 0), *taken], before  # 3(4 + 5)
             continue
         sign = _skip_words(tokens, before, -1)
@@ -283,17 +283,17 @@ def _operand_before(tokens: list[Token], at: int) -> int | None:
     """Where the number or bracket that ends at an index begins."""
     if at < 0 or tokens[at].kind not in ("number", ")"):
         return None
-    return at if tokens[at].kind == "number" else _matching(tokens, at, -1)
+    return at if tokens[at].kind == "number" else _matching_bracket(tokens, at, -1)
 
 
 def _operand_after(tokens: list[Token], at: int) -> int | None:
     """Where the number or bracket that begins at an index ends."""
     if at >= len(tokens) or tokens[at].kind not in ("number", "("):
         return None
-    return at if tokens[at].kind == "number" else _matching(tokens, at, 1)
+    return at if tokens[at].kind == "number" else _matching_bracket(tokens, at, 1)
 
 
-def _matching(tokens: list[Token], at: int, step: int) -> int | None:
+def _matching_bracket(tokens: list[Token], at: int, step: int) -> int | None:
     """The bracket that closes (step 1) or opens (step -1) the one at an index; None where an equation ends before."""
     depth = 0
     for index in range(at, at + step * TOKENS, step):
@@ -305,7 +305,7 @@ def _matching(tokens: list[Token], at: int, step: int) -> int | None:
     return None
 
 
-def _adjacent(tokens: list[Token], before: int, after: int) -> bool:
+def _are_adjacent(tokens: list[Token], before: int, after: int) -> bool:
     """Whether an operand ends where the next begins, without a space: `3(4 + 5)` is a product, `3 (see above)` not."""
     return tokens[before].kind in ("number", ")") and tokens[before].end == tokens[after].start
 
@@ -347,31 +347,31 @@ def _compose(steps: Sequence[Equation], given: frozenset[Fraction]) -> list[_Com
     after that the number more likely means the one in the question. (Either reading can be wrong: docs/strategies.md.)
     """
     composed_steps: list[_ComposedStep] = []
-    latest: dict[Fraction, _ComposedStep] = {}
+    latest_steps: dict[Fraction, _ComposedStep] = {}
     seen: set[str] = set()
     for step in steps:
         name = f"{canonical(step.tree)} = {step.value}"
         if name in seen:
             continue
         seen.add(name)
-        composed = _ComposedStep(_substitute(step.tree, latest, given), step.value)
+        composed = _ComposedStep(_substitute(step.tree, latest_steps, given), step.value)
         composed_steps.append(composed)
-        latest[step.value] = composed
+        latest_steps[step.value] = composed
     return composed_steps
 
 
-def _substitute(tree: Tree, latest: dict[Fraction, _ComposedStep], given: frozenset[Fraction]) -> Tree:
+def _substitute(tree: Tree, latest_steps: dict[Fraction, _ComposedStep], given: frozenset[Fraction]) -> Tree:
     """A tree with earlier steps in the place of the numbers that are their results; it stops growing at LARGEST."""
     if isinstance(tree, Fraction):
-        source = latest.get(tree)
+        source = latest_steps.get(tree)
         if source is None or (source.used and tree in given) or len(leaves(source.tree)) > LARGEST:
             return tree
         source.used = True
         return source.tree
     operation, arguments = tree
-    inside = tuple(_substitute(argument, latest, given) for argument in arguments)
-    out = (operation, inside)
-    return out if len(leaves(out)) <= LARGEST else tree
+    inside = tuple(_substitute(argument, latest_steps, given) for argument in arguments)
+    composed_tree = (operation, inside)
+    return composed_tree if len(leaves(composed_tree)) <= LARGEST else tree
 
 
 def _question_numbers(question: str) -> frozenset[Fraction]:
@@ -403,7 +403,7 @@ def _plain(tree: Tree, root: bool = True) -> Tree:
         right = (
             HUNDRED / share
         )  # 120 * 30 / 100 takes 30/100 of 120, whichever of the two is the percentage: the smaller is taken
-        left = _without(left, share)
+        left = _without_factor(left, share)
     above, below = Fraction(right.numerator), Fraction(right.denominator)
     if operation == "/":
         above, below = below, above
@@ -419,7 +419,7 @@ def _factors(tree: Tree) -> list[Fraction]:
     return [number for part in factors for number in part if number.denominator == 1 and number > 1]
 
 
-def _without(tree: Tree, factor: Fraction) -> Tree:
+def _without_factor(tree: Tree, factor: Fraction) -> Tree:
     """A product without one of its factors."""
     if isinstance(tree, Fraction) or tree[0] != "*":
         return tree
@@ -429,5 +429,5 @@ def _without(tree: Tree, factor: Fraction) -> Tree:
     if right == factor:
         return left
     if factor in _factors(left):
-        return "*", (_without(left, factor), right)
-    return "*", (left, _without(right, factor))
+        return "*", (_without_factor(left, factor), right)
+    return "*", (left, _without_factor(right, factor))

@@ -20,7 +20,7 @@ SLICE = 1.0  # seconds after which a case is handed back: a request costs little
 MODULE = "offleash.analyses.strategies.fingerprints.worker"
 Row = tuple[SolvedProblem, str]
 StrategyOrError = tuple[str | None, str]  # the strategy, None where it cannot be read; and the error, "" without one
-Read = Callable[[SolvedProblem, str], str | None]
+ReadStrategy = Callable[[SolvedProblem, str], str | None]
 
 
 def server(by: Fingerprint) -> Verifier:
@@ -70,17 +70,17 @@ def results_of(judgement: Judgement) -> list[StrategyOrError] | None:
 
 
 @cache
-def _load(module: str, function: str) -> Read:
+def _load(module: str, function: str) -> ReadStrategy:
     """The function of a fingerprint; loaded once per worker, whatever it costs to import."""
     if function:
         from offleash.plugins import call_strategy
 
         return lambda problem, text: call_strategy(function, problem.plain(), text)
-    read: Read = import_module(module).strategy
+    read: ReadStrategy = import_module(module).strategy
     return read
 
 
-def _read_text(read: Read, problem: SolvedProblem, text: str) -> StrategyOrError:
+def _read_text(read: ReadStrategy, problem: SolvedProblem, text: str) -> StrategyOrError:
     try:
         return read(problem, text), ""
     except MemoryError:

@@ -53,10 +53,10 @@ def check_optimum(seed: int) -> StatementResult:
         f"does better (the closest falls short by {least:.1e}), and each falls short by KL(rival || pi*)/beta, to "
         f"within {gap:.0e}"
     )
-    good = gap < 1e-8 and least > -ROUNDING
+    is_confirmed = gap < 1e-8 and least > -ROUNDING
     numbers = {"rivals": 2.0 * RIVAL_POLICIES, "least_shortfall": least, "identity_error": gap}
     return StatementResult(
-        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, world.problems, gap, numbers)
+        Ruling.HOLDS if is_confirmed else Ruling.FAILS, "", CheckEvidence(words, world.problems, gap, numbers)
     )
 
 
@@ -79,10 +79,10 @@ def check_limit(seed: int) -> StatementResult:
         f"{error:.0e} and is {last:.0e} at beta = 700; {without} of them have no correct answer in the base, and there "
         "the limit does not exist (the tilt leaves the base unchanged)"
     )
-    good = error < 1e-8 and last < 1e-6
+    is_confirmed = error < 1e-8 and last < 1e-6
     numbers = {"identity_error": error, "largest_distance": last, "problems_without_limit": float(without)}
     return StatementResult(
-        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, world.problems, error, numbers)
+        Ruling.HOLDS if is_confirmed else Ruling.FAILS, "", CheckEvidence(words, world.problems, error, numbers)
     )
 
 
@@ -97,16 +97,21 @@ def check_never_shrinks(seed: int) -> StatementResult:
         least = min(least, float((after_XY[target_XY] / world.base_XY[target_XY]).min()))
         fall = max(fall, float((before_WK - _pass_of_worlds(world, after_XY)).max()))
         # rounding must not decide at the edge of epsilon: an answer counts as lost when it is clearly below it
-        lost += sum(int((target_XY & (world.base_XY > eps) & (after_XY <= eps * (1 - 1e-9))).sum()) for eps in EPSILONS)
+        lost += sum(
+            int((target_XY & (world.base_XY > epsilon) & (after_XY <= epsilon * (1 - 1e-9))).sum())
+            for epsilon in EPSILONS
+        )
     words = (
         f"in {WORLDS:,} random worlds of {PROBLEMS} problems, at {len(BETAS)} values of beta up to infinity, no "
         f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost} left the support at any of "
         f"{len(EPSILONS)} epsilons, and pass@k did not fall at any k from 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
     )
     # pi*/q = e^beta/Z with Z = 1 - p + p e^beta <= e^beta: the ratio can only be below 1 by rounding.
-    good = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
+    is_confirmed = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
     numbers = {"smallest_ratio": least, "answers_lost": float(lost), "largest_fall": fall}
-    return StatementResult(Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, WORLDS, fall, numbers))
+    return StatementResult(
+        Ruling.HOLDS if is_confirmed else Ruling.FAILS, "", CheckEvidence(words, WORLDS, fall, numbers)
+    )
 
 
 def _pass_of_worlds(world: TheoryWorld, probability_XY: Float) -> Float:
@@ -175,9 +180,11 @@ def check_tail_miss(seed: int) -> StatementResult:
         f"{tail_miss(0.01, 0.3, 256):.0%} at N = 256"
     )
     numbers = {"enumeration_error": error, "worst_z": z, "at_8": tail_miss(0.01, 0.3, 8), "peak_group": float(peak)}
-    good = error < 1e-12 and z < MAX_STANDARD_ERRORS
+    is_confirmed = error < 1e-12 and z < MAX_STANDARD_ERRORS
     return StatementResult(
-        Ruling.HOLDS if good else Ruling.FAILS, "", CheckEvidence(words, CASES + SIMULATED_CASES, error, numbers)
+        Ruling.HOLDS if is_confirmed else Ruling.FAILS,
+        "",
+        CheckEvidence(words, CASES + SIMULATED_CASES, error, numbers),
     )
 
 
@@ -236,18 +243,20 @@ def check_narrowing(seed: int) -> StatementResult:
     The tilt moves mass from wrong to correct answers. Where the correct ones are more spread out than the wrong ones,
     entropy rises.
     """
-    any_beta = search(rise, _make, seed, TRIES)
-    at_limit = search(partial(rise, betas=(float("inf"),)), _make, seed, TRIES)
+    search_any_beta = search(rise, _make_world, seed, TRIES)
+    search_at_limit = search(partial(rise, betas=(float("inf"),)), _make_world, seed, TRIES)
     before, after = (float(entropy(p_XY)[0]) for p_XY in (EXAMPLE_WORLD.base_XY, tilt(EXAMPLE_WORLD, 5.0)))
     wrong, problems = _condition_errors(seed)
     words = (
         f"with q = 0.9 on one wrong answer and 0.01 on each of ten correct ones: {before:.4f} -> {after:.4f} nats at "
-        f"beta = 5; it rises by more than {MIN_RISE} in {any_beta.refuting} of {any_beta.tried} random worlds "
-        f"at some beta, and in {at_limit.refuting} at beta = infinity. It falls at every beta exactly when ln(p/(1-p)) "
+        f"beta = 5; it rises by more than {MIN_RISE} in {search_any_beta.refuting} of {search_any_beta.tried} random "
+        "worlds "
+        f"at some beta, and in {search_at_limit.refuting} at beta = infinity. It falls at every beta exactly when "
+        "ln(p/(1-p)) "
         f">= H(right) - H(wrong), p the base's success rate and H the entropy within: {wrong} exceptions in "
         f"{problems:,} problems"
     )
-    searches = ((any_beta, "at some beta up to 5"), (at_limit, "at beta = infinity"))
+    searches = ((search_any_beta, "at some beta up to 5"), (search_at_limit, "at beta = infinity"))
     examples = tuple(
         Counterexample(
             outcome.smallest,
@@ -258,11 +267,11 @@ def check_narrowing(seed: int) -> StatementResult:
         for outcome, where in searches
         if outcome.smallest is not None and outcome.seed is not None
     )
-    numbers = {"example_before": before, "example_after": after, "refuting": float(any_beta.refuting)}
-    numbers |= {"refuting_at_limit": float(at_limit.refuting), "condition_exceptions": float(wrong)}
+    numbers = {"example_before": before, "example_after": after, "refuting": float(search_any_beta.refuting)}
+    numbers |= {"refuting_at_limit": float(search_at_limit.refuting), "condition_exceptions": float(wrong)}
     ruling = Ruling.FAILS if examples or after > before else Ruling.HOLDS
     return StatementResult(
-        ruling, "", CheckEvidence(words, any_beta.tried, any_beta.value + MIN_RISE, numbers, examples)
+        ruling, "", CheckEvidence(words, search_any_beta.tried, search_any_beta.value + MIN_RISE, numbers, examples)
     )
 
 
@@ -274,7 +283,7 @@ def _condition_errors(seed: int) -> tuple[int, int]:
     world = TheoryWorld(world.base_XY[mixed_X], world.correct_XY[mixed_X])
     rate_X = rate_X[mixed_X]
     entropy_correct_X, entropy_wrong_X = (
-        _entropy_within(world, flags_XY) for flags_XY in (world.correct_XY, ~world.correct_XY)
+        _entropy_within(world, member_XY) for member_XY in (world.correct_XY, ~world.correct_XY)
     )
     margin_X = np.log(rate_X / (1 - rate_X)) - (entropy_correct_X - entropy_wrong_X)
     path_BX = np.array([entropy(tilt(world, beta)) for beta in np.linspace(0, 1, 26)])
@@ -283,13 +292,13 @@ def _condition_errors(seed: int) -> tuple[int, int]:
     return int(((margin_X >= 0) != falls_X)[decidable_X].sum()), int(decidable_X.sum())
 
 
-def _entropy_within(world: TheoryWorld, flags_XY: np.ndarray) -> Float:
+def _entropy_within(world: TheoryWorld, member_XY: np.ndarray) -> Float:
     """Entropy of the answers given that they are among the flagged ones."""
-    within_XY = np.where(flags_XY, world.base_XY, 0.0)
+    within_XY = np.where(member_XY, world.base_XY, 0.0)
     return entropy(within_XY / within_XY.sum(axis=1, keepdims=True))
 
 
-def _make(rng: np.random.Generator) -> TheoryWorld:
+def _make_world(rng: np.random.Generator) -> TheoryWorld:
     return random_world(rng, problems=3, answers=6)
 
 

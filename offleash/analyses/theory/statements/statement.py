@@ -81,7 +81,7 @@ class CounterexampleSearch:
 
 
 def search(
-    violation: Violation, make: MakeWorld, seed: int, tries: int, starts: int = COUNTEREXAMPLES_SHRUNK
+    violation: Violation, make: MakeWorld, seed: int, tries: int, max_starts: int = COUNTEREXAMPLES_SHRUNK
 ) -> CounterexampleSearch:
     """Search random worlds for counterexamples and shrink the first few.
 
@@ -97,7 +97,7 @@ def search(
         world = make(np.random.default_rng([seed, i]))
         if violation(world) > 0:
             refuting.append((i, world))
-    candidates = [(i, shrink(world, violation)) for i, world in refuting[:starts]]
+    candidates = [(i, shrink(world, violation)) for i, world in refuting[:max_starts]]
     if not candidates:
         return CounterexampleSearch(tries, len(refuting), None, None, 0.0)
     i, smallest = min(candidates, key=lambda pair: _size(pair[1]))
@@ -109,9 +109,9 @@ def shrink(world: TheoryWorld, violation: Violation) -> TheoryWorld:
 
     Greedy, as property-based tests shrink: the result is minimal in that no single removal is possible any more.
     """
-    smaller = next((candidate for candidate in _smaller(world) if violation(candidate) > 0), None)
-    if smaller is not None:
-        return shrink(smaller, violation)
+    smaller_world = next((candidate for candidate in _smaller_worlds(world) if violation(candidate) > 0), None)
+    if smaller_world is not None:
+        return shrink(smaller_world, violation)
     for digits in (1, 2, 3):
         plain = world.rounded(digits)
         no_new_zero = ((plain.base_XY > 0) >= (world.base_XY > 0)).all()
@@ -120,7 +120,7 @@ def shrink(world: TheoryWorld, violation: Violation) -> TheoryWorld:
     return world
 
 
-def _smaller(world: TheoryWorld) -> Iterator[TheoryWorld]:
+def _smaller_worlds(world: TheoryWorld) -> Iterator[TheoryWorld]:
     if world.problems > 1:
         yield from (world.without_problem(x) for x in range(world.problems))
     if world.answers > 2:

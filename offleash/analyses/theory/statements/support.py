@@ -38,27 +38,28 @@ def check_support(seed: int) -> StatementResult:
     share parameters with moves them too, drawn or not.
     """
     mass, _ = _trained_with_zeros(seed)
-    rises = search(undrawn_rise, _make_world, seed, SEARCHED_WORLDS)
-    alone = search(lambda world: undrawn_rise(world, tabular), _make_world, seed, SEARCHED_WORLDS, starts=0)
+    rise_search = search(undrawn_rise, _make_world, seed, SEARCHED_WORLDS)
+    alone = search(lambda world: undrawn_rise(world, tabular), _make_world, seed, SEARCHED_WORLDS, max_starts=0)
     cut = search(cut_answer_returns, _make_cut_world, seed, SEARCHED_WORLDS)
     words = (
         f"answers of probability exactly 0 stayed there in all {WORLDS * 6} training runs in {WORLDS} random worlds (3 "
         f"methods, tabular and shared parameters; largest mass {mass:g}). But a softmax without -inf has no zeros. "
         f"With shared parameters a correct answer that was never drawn rose from epsilon = {EPSILON:g} or less to more "
-        f"than twice that in {rises.refuting} of {rises.tried} worlds (with a tabular policy, where only "
+        f"than twice that in {rise_search.refuting} of {rise_search.tried} worlds (with a tabular policy, where only "
         f"the normaliser moves it, in {alone.refuting}); and an answer that top-p {TOP_P:g} cuts from the base, so "
         f"that it is exactly 0 and never drawn, came back in {cut.refuting} of {cut.tried}"
     )
     examples = (
         (
-            rises,
-            f"a correct answer at or below epsilon is never drawn, yet it rises to {rises.value + 2 * EPSILON:.3f}",
+            rise_search,
+            "a correct answer at or below epsilon is never drawn, yet it rises to "
+            f"{rise_search.value + 2 * EPSILON:.3f}",
         ),
         (cut, f"top-p cuts a correct answer from the base; trained on what is left, it returns with {cut.value:.3f}"),
     )
     numbers = {
         "mass_on_zeros": mass,
-        "undrawn_rise": float(rises.refuting),
+        "undrawn_rise": float(rise_search.refuting),
         "undrawn_rise_tabular": float(alone.refuting),
     }
     numbers |= {"cut_answers_return": float(cut.refuting)}
@@ -71,15 +72,15 @@ def check_support(seed: int) -> StatementResult:
 def check_ceiling(seed: int) -> StatementResult:
     """C.2: the limit of pass@k for k to infinity is the share of problems with a correct answer in the support."""
     _, excess = _trained_with_zeros(seed)
-    broken = search(ceiling_rise, _make_cut_world, seed, 3 * SEARCHED_WORLDS)
+    ceiling_search = search(ceiling_rise, _make_cut_world, seed, 3 * SEARCHED_WORLDS)
     words = (
         f"with exact zeros the limit of pass@k stayed at or below the base's in all {WORLDS * 6} training runs "
         f"(largest excess {excess:g}). A softmax without -inf has the limit 1 before and after, so the ceiling says "
         f"nothing there; under top-p {TOP_P:g}, where the limit means something, shared parameters raised it in "
-        f"{broken.refuting} of {broken.tried} worlds"
+        f"{ceiling_search.refuting} of {ceiling_search.tried} worlds"
     )
-    examples = ((broken, f"the limit of pass@k under top-p {TOP_P:g} rises by {broken.value:.2g}"),)
-    numbers = {"largest_excess": excess, "ceiling_broken": float(broken.refuting)}
+    examples = ((ceiling_search, f"the limit of pass@k under top-p {TOP_P:g} rises by {ceiling_search.value:.2g}"),)
+    numbers = {"largest_excess": excess, "ceiling_broken": float(ceiling_search.refuting)}
     condition = "same as C.1; for a softmax network both sides are 1"
     return _finding(
         excess, condition, CheckEvidence(words, WORLDS + 3 * SEARCHED_WORLDS, excess, numbers, _examples(examples))
@@ -199,14 +200,14 @@ def log_bound(rate: float, steps: int, push: float) -> float:
 
 def check(seed: int) -> StatementResult:
     """C.3: the bound against trained tables, its size at real scales, and answers that rise above epsilon."""
-    over, drift = -np.inf, 0.0
+    max_excess, drift = -np.inf, 0.0
     for i in range(DRIFT_WORLDS):
         rng = np.random.default_rng([seed, 3, i])
         world = random_world(rng, 3, 6)
         p_XY = train(tabular(world), world, GROUP_RUN, rng, FINAL_MEASUREMENT).final.probability_XY
         # K = 1: an advantage is within [-1, 1] and shares sum to 1, so a step moves no logit by more than the rate.
         ratio = float(np.log((p_XY / world.base_XY).max()))
-        over, drift = max(over, ratio - log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)), max(drift, ratio)
+        max_excess, drift = max(max_excess, ratio - log_bound(GROUP_RUN.rate, GROUP_RUN.steps, 1.0)), max(drift, ratio)
     left = search(leaves, _make_world, seed, SEARCHED_WORLDS)
     size = log_bound(RATE, STEPS, LARGEST_PUSH) / np.log(10)
     least = -np.log(DRIFT_EPSILON) / (2 * RATE * STEPS)
@@ -220,7 +221,7 @@ def check(seed: int) -> StatementResult:
         f"preserved: a correct answer rises above {SEARCH_EPSILON:g} within {EXACT_RUN.steps} exact steps of rate "
         f"{EXACT_RUN.rate:g} in {left.refuting} of {left.tried} worlds"
     )
-    numbers = {"excess": over, "largest_drift": drift, "bound_log10": size, "vacuous_from_K": float(least)}
+    numbers = {"excess": max_excess, "largest_drift": drift, "bound_log10": size, "vacuous_from_K": float(least)}
     numbers |= {"eta": RATE, "T": float(STEPS), "K": float(LARGEST_PUSH), "leave_epsilon": float(left.refuting)}
     examples: tuple[Counterexample, ...] = ()
     if left.smallest is not None and left.seed is not None:
@@ -229,8 +230,8 @@ def check(seed: int) -> StatementResult:
             f"{EXACT_RUN.steps} exact steps"
         )
         examples = (Counterexample(left.smallest, description, left.seed, left.value),)
-    evidence = CheckEvidence(words, DRIFT_WORLDS + SEARCHED_WORLDS, over, numbers, examples)
-    if over > 1e-9:
+    evidence = CheckEvidence(words, DRIFT_WORLDS + SEARCHED_WORLDS, max_excess, numbers, examples)
+    if max_excess > 1e-9:
         return StatementResult(Ruling.FAILS, "", evidence)
     condition = (
         f"the answer starts below epsilon exp(-2 eta T K), which is 10^-{size:.0f} epsilon at realistic scales; the "
