@@ -15,7 +15,7 @@ import typer
 from scipy.optimize import minimize
 
 import offleash as ol
-from offleash.cli.main import guarded
+from offleash.cli.main import run_guarded
 from offleash.lab.demo import QUICK, DemoSize, recipe_of
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world as named_world
@@ -155,4 +155,4 @@ def _auc(chance: np.ndarray, lost: np.ndarray) -> float | None:
 
 
 if __name__ == "__main__":
-    guarded(lambda: typer.run(main))
+    run_guarded(lambda: typer.run(main))

@@ -16,7 +16,6 @@ def test_the_example_of_a_public_name_prints_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OFFLEASH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "examples").symlink_to(EXAMPLES)
     documented = getattr(ol, name)
     scope = {"ol": ol, "np": np, "Path": Path}

@@ -15,7 +15,7 @@ from offleash.cli.verbs import VERBS
 from offleash.signatures import describe
 from tests.api.test_journey import logs
 from tests.cli.command import offleash
-from tests.places import EXAMPLES, MODELS
+from tests.places import EXAMPLES, MODELS, ROOT
 
 COUNTS = (EXAMPLES / "counts" / "base.csv", EXAMPLES / "counts" / "rl.csv")
 PROBLEMS, SUMS = EXAMPLES / "problems.jsonl", f"scripted:{EXAMPLES / 'sums.json'}"
@@ -67,6 +67,8 @@ def cases(folder: Path, out: Path) -> list[Case]:
         ("strategies", pair, {**FEW, "by": "countdown", "jobs": 1}),
         ("plan samples", COUNTS[:1], {"settle": 0.8}),
         ("plan samples", COUNTS, {}),
+        ("plan training", COUNTS[:1], {"group": 16}),
+        ("watch", (ROOT / "tests" / "logs" / "fixtures" / "trl" / "reused_base",), {"once": True}),
         ("problems", (PROBLEMS,), {"size": 2, "problem_seed": 1}),
         ("problems", (), {}),
         ("check", (PROBLEMS,), {"jobs": 1}),
