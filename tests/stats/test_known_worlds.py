@@ -21,7 +21,7 @@ from offleash.stats.support_classes import Cells, ratio, reach_PRK, thinned_cell
 
 NAMES = (*METRICS, "before", "after", "difference")
 POPULATION = 30_000
-SHORT, LONG = 300, 1000
+SHORT, LONG = 200, 1000
 REPLICATES = 1000
 BATCH = 200  # studies that share one matrix of weights
 

@@ -74,6 +74,7 @@ def test_the_limit_holds_when_the_caller_looks_late(pool: Pool) -> None:
     assert actual[2].verdict is Verdict.WRONG
 
 
+@pytest.mark.attacks  # a crowd of busy processes takes long
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_busy_machine_takes_no_time_from_a_case(pool: Pool, isolation: Isolation) -> None:
     """Beside four busy processes a case takes five times its processor time on the clock."""

@@ -158,6 +158,7 @@ while True:
     assert python(backend, script, seconds=1.0).ended is ProcessEnd.TIME
 
 
+@pytest.mark.attacks  # a crowd of busy processes takes long
 def test_a_busy_machine_takes_no_time_from_a_command(backend: str) -> None:
     script = "import time\nwhile time.process_time() < 1.0: pass\nprint('done')"
     with crowded():
