@@ -188,7 +188,7 @@ class FrontierResult(Result):
         return self.frontier is None or not self.frontier.missing
 
     @property
-    def trouble(self) -> OffleashError | None:
+    def pending_error(self) -> OffleashError | None:
         return self.unwritten
 
     @property
