@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from offleash.api.analyse import plan_training as plan_training
     from offleash.api.analyse import strategies as strategies
     from offleash.api.analyse import theory as theory
+    from offleash.api.blend import blend as blend
     from offleash.api.compare import compare as compare
     from offleash.api.compare import figure as figure
     from offleash.api.compare import report as report
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from offleash.options import ProblemSelection as ProblemSelection
     from offleash.options import Prompting as Prompting
     from offleash.options import Reading as Reading
+    from offleash.results.analyses import BlendResult as BlendResult
     from offleash.results.analyses import CertifyResult as CertifyResult
     from offleash.results.analyses import EntropyResult as EntropyResult
     from offleash.results.analyses import FrontierResult as FrontierResult
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives; imported when first used, so that `import offleash` and `offleash --help` stay fast.
 _PUBLIC = {
+    "BlendResult": "offleash.results.analyses",
     "CertifyResult": "offleash.results.analyses",
     "CheckResult": "offleash.results.samples",
     "ComparisonResult": "offleash.results.comparison",
@@ -132,6 +135,7 @@ _PUBLIC = {
     "ViewSession": "offleash.results.comparison",
     "WatchResult": "offleash.results.watching",
     "WatchSession": "offleash.results.watching",
+    "blend": "offleash.api.blend",
     "certify": "offleash.api.draw",
     "check": "offleash.api.verify",
     "compare": "offleash.api.compare",

@@ -61,6 +61,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
     ),
     "Train": (
         Verb("train", f"{API}.train:train", "Train a model with an RLVR method"),
+        Verb("blend", f"{API}.blend:blend", "Write models between two checkpoints"),
         Verb("watch", f"{API}.watch:watch", "Follow a training by its rollout files"),
         Verb("lab list", f"{LAB}:lab_list", "List the small worlds"),
         Verb("lab model", f"{LAB}:lab_model", "Copy a world's base model"),

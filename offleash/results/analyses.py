@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
+    from offleash.analyses.blending.blend import BlendedModel, Blends
     from offleash.analyses.certificates.certify import Certification
     from offleash.analyses.certificates.nucleus import NucleusCut
     from offleash.analyses.entropy.entropy import Entropies
@@ -455,3 +456,30 @@ class TrainResult(Result):
         from offleash.training.loop import training_text
 
         print_text(console, training_text(self.training))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BlendResult(Result):
+    """Models between two checkpoints, on disk.
+
+    >>> base = ol.lab_model("countdown", out="base")
+    >>> ol.blend("base", "base", weights=0.5, out="blends").models[0].model
+    'hf:blends/0.5'
+    """
+
+    blends: "Blends"
+
+    @property
+    def models(self) -> "tuple[BlendedModel, ...]":
+        """Each with its weight, its folder, and the name by which draw and study take it."""
+        return self.blends.models
+
+    def to_dict(self) -> dict[str, Any]:
+        from offleash.render.json import SCHEMA, encode
+
+        return {"schema": SCHEMA, **encode(self.blends)}
+
+    def show(self, console: "Console | None" = None) -> None:
+        from offleash.analyses.blending.blend import blends_text
+
+        print_text(console, blends_text(self.blends))

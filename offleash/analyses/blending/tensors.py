@@ -24,7 +24,9 @@ from offleash.errors import OffleashError
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 BUFFERS = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1}
 ITEM_BYTES = FLOATS | BUFFERS
-SLICE_NUMBERS = 1 << 22  # numbers that are in memory at once: with float32 copies of both models less than 100 MB
+SLICE_NUMBERS = 1 << 18  # numbers that are in memory at once: few enough for a cache, three times as fast as 1 << 22
+BEGINNING_BYTES = 1 << 12
+HASH_BYTES = 32  # of a file's BLAKE2b hash
 MAX_HEADER_BYTES = 100_000_000  # as in the reference implementation
 INDEX = "model.safetensors.index.json"
 
@@ -61,6 +63,12 @@ class StoredTensor:
                     filled += got
                 size -= len(part)
                 yield part
+
+    def beginning(self) -> bytes:
+        """Its first bytes."""
+        with self.file.open("rb") as stream:
+            stream.seek(self.start)
+            return stream.read(min(BEGINNING_BYTES, self.numbers * ITEM_BYTES.get(self.dtype, 1)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,7 @@ def write_tensors(file: Path, tensors: Sequence[OutputTensor], on_bytes: Callabl
         start = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    digest = blake2b(digest_size=32)
+    digest = blake2b(digest_size=HASH_BYTES)
     with file.open("xb") as stream:
         head = len(text).to_bytes(8, "little") + text
         stream.write(head)
