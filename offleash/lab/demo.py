@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from offleash.analyses.blending.blend import blend_models
 from offleash.api.compare import compare
 from offleash.api.draw import draw
 from offleash.api.verify import verify
@@ -25,6 +26,8 @@ from offleash.training.loop import Training, train
 from offleash.training.recipe import Optimizer, ProblemSource, Recipe, Sampling
 
 PROBLEMS, TRAINING, BASE, BASE_REDRAW, RL, PAPER = "problems", "training", "base", "base-again", "rl", "paper"
+BLEND, BLEND_MODEL, BLEND_WEIGHT = "blend", "blend-model", 0.5
+BLEND_K_SHARE = 4  # a blend gets a quarter of the samples: a few seconds, and enough to see what it gets back
 REDRAW_UNTIL = 5  # correct samples at which a problem stops in the second draw from the base: only reach matters there
 REDRAW_SEED_OFFSET = 1  # added to the seed for that draw
 
@@ -46,7 +49,7 @@ QUICK = DemoSize(problems=60, k=512, steps=50, groups=32)
 
 @dataclass(frozen=True)
 class DemoRuns:
-    """The four comparisons of a demo, all on problems that were neither in the corpus nor trained on."""
+    """The comparisons of a demo, all on problems that were neither in the corpus nor trained on."""
 
     world: str
     plan: DemoSize
@@ -56,6 +59,8 @@ class DemoRuns:
     solutions: Comparison  # the same, per solution
     paper: Comparison  # at the paper's decoding, per problem
     null: Comparison  # base and base again, per problem
+    blend: Comparison  # base and the model halfway to RL, per problem, at a quarter of the samples
+    plain_at_blend: Comparison  # `plain` with as many samples as the blend has
     seconds: float
 
 
@@ -93,15 +98,35 @@ def run_demo(world: LabWorld, plan: DemoSize, folder: Path, progress: Progress =
                 decoding = Decoding(named, max_tokens=world.longest)
                 draw(test, model, k=plan.k, out=folder / run, seed=plan.seed, decoding=decoding, progress=progress)
                 verify(folder / run, progress=progress)
+            blend = blend_models(base_of(world.name), trained.model, BLEND_WEIGHT, folder / BLEND_MODEL)
+            decoding = Decoding(max_tokens=world.longest)
+            k = max(1, plan.k // BLEND_K_SHARE)
+            draw(test, f"hf:{blend}", k=k, out=folder / BLEND, seed=plan.seed, decoding=decoding, progress=progress)
+            verify(folder / BLEND, progress=progress)
             background.wait(lambda: progress(f"drawing from the base: {_sample_count(folder / BASE):,} samples so far"))
         plain = _compare_runs(folder / BASE, folder / RL, "problem", progress)
         by_solution = _compare_runs(folder / BASE, folder / RL, "solution", progress)
         paper_comparison = _compare_runs(folder / PAPER / BASE, folder / PAPER / RL, "problem", progress)
         null = _compare_runs(folder / BASE, folder / BASE_REDRAW, "problem", progress)
+        blended, plain_at_blend = (
+            _compare_runs(folder / BASE, folder / run, "problem", progress, at=k) for run in (BLEND, RL)
+        )
     finally:
         torch.set_num_threads(threads)
     seconds = time.monotonic() - started
-    return DemoRuns(world.name, plan, folder, trained, plain, by_solution, paper_comparison, null, seconds)
+    return DemoRuns(
+        world.name,
+        plan,
+        folder,
+        trained,
+        plain,
+        by_solution,
+        paper_comparison,
+        null,
+        blended,
+        plain_at_blend,
+        seconds,
+    )
 
 
 def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
@@ -136,5 +161,5 @@ def _sample_count(run: Path) -> int:
     return int(pl.scan_parquet(shards).select(pl.len()).collect().item()) if shards else 0
 
 
-def _compare_runs(before: Path, after: Path, per: str, progress: Progress) -> Comparison:
-    return compare(f"{before.name}={before}", f"{after.name}={after}", per=per, progress=progress).comparison
+def _compare_runs(before: Path, after: Path, per: str, progress: Progress, at: int | None = None) -> Comparison:
+    return compare(f"{before.name}={before}", f"{after.name}={after}", per=per, at=at, progress=progress).comparison

@@ -12,7 +12,7 @@ import numpy as np
 
 from offleash.analyses.strategies.fingerprints.registry import FINGERPRINTS
 from offleash.comparing.compare import Comparison
-from offleash.lab.demo import BASE, BASE_REDRAW, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
+from offleash.lab.demo import BASE, BASE_REDRAW, BLEND_WEIGHT, PAPER, PROBLEMS, RL, TRAINING, DemoRuns
 from offleash.lab.pretrain import base_of
 from offleash.lab.registry import world
 from offleash.progress import Progress, silent
@@ -75,6 +75,7 @@ def sentences(done: DemoRuns) -> list[str]:
         _passes("Temperature 0.6, top-p 0.95", done.paper),
         _losses(done),
         _solutions(done),
+        _blend(done),
     ]
 
 
@@ -125,6 +126,18 @@ def _halves(done: DemoRuns) -> str:
     )
 
 
+def _blend(done: DemoRuns) -> str:
+    """What the model halfway between base and RL gets back, and its price in pass@1."""
+    blend, rl = done.blend.change, done.plain_at_blend.change
+    before, after = (point(part.curves["after"], 0) for part in (done.plain_at_blend, done.blend))
+    price = before.value - after.value
+    return (
+        f"Halfway between base and RL (offleash blend, weight {BLEND_WEIGHT:g}): of the {blend.P + blend.S:,.0f} "
+        f"problems that the base reaches in {blend.k:,} samples it loses {blend.S:,.0f}, RL {rl.S:,.0f}; "
+        f"pass@1 {after}, {abs(price):.3f} {'below' if price >= 0 else 'above'} that of RL."
+    )
+
+
 # The page and the JSON of a demo, with the other comparisons beside the main one.
 
 
@@ -148,6 +161,7 @@ def demo_document(done: DemoRuns, path: Path) -> Json:
         "per_solution": document([done.solutions]),
         "paper_decoding": document([done.paper]),
         "base_again": document([done.null]),
+        "blend": document([done.blend]),
     }
     return {**document([done.plain]), **encode(extra_fields)}
 
@@ -167,6 +181,7 @@ def page_text(done: DemoRuns, command: str = "") -> PageText:
             Chapter("Per solution instead of per problem, temperature 1", done.solutions),
             Chapter("At the paper's decoding: temperature 0.6, top-p 0.95", done.paper),
             Chapter("The base against itself: what chance alone does", done.null),
+            Chapter(f"Halfway between base and RL, {done.blend.change.k:,} samples per problem", done.blend),
         ],
     )
 
@@ -186,5 +201,6 @@ def next_commands(done: DemoRuns) -> list[str]:
         f"offleash sweep {folder / PROBLEMS / 'test.jsonl'} base=hf:{quote(str(base_of(done.world)))} "
         f"rl=hf:{quote(str(done.trained.model))} --match -k 1024 --max-tokens {world(done.world).longest} "
         f"-o {folder / 'match'}",
+        f"offleash blend {quote(str(base_of(done.world)))} {quote(str(done.trained.model))} -o {folder / 'blends'}",
         f"offleash train {folder / TRAINING / 'recipe.yaml'} -o ANOTHER seed=1",
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DemoResult(Result):
-    """A demo: its four comparisons and the page.
+    """A demo: its comparisons and the page.
 
     >>> result = ol.demo(quick=True)  # doctest: +SKIP
     """
@@ -66,8 +66,9 @@ def demo(
 
     A base model of 158k parameters that comes with the package is trained on arithmetic puzzles (Countdown). Both
     models are sampled on held-out problems, at temperature 1 and at the paper's 0.6 with top-p 0.95; the base is
-    sampled a second time, to see what chance alone does. Everything is measured in this run: if the effect is not
-    there, it says so. Ctrl-C loses nothing: run it again to resume.
+    sampled a second time, to see what chance alone does. At the end, a model halfway between the two: what it gets
+    back. Everything is measured in this run: if the effect is not there, it says so. Ctrl-C loses nothing: run it again
+    to resume.
 
     Examples:
       offleash demo

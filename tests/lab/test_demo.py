@@ -33,6 +33,7 @@ def test_every_run_has_all_its_samples_and_the_second_draw_of_the_base_is_anothe
         assert run.budget.k == SMALL.k
         assert run.problems.height == SMALL.problems
     assert done.null.before.draw != done.null.after.draw
+    assert load(done.folder / "blend")[0].budget.k == done.blend.change.k == SMALL.k // 4
 
 
 def test_no_problem_of_the_evaluation_was_trained_on(done: DemoRuns) -> None:

@@ -28,7 +28,7 @@ def comparison(folder: Path, names: tuple[str, str], rates: tuple[np.ndarray, np
 
 def demonstrated(folder: Path, plain: Comparison, paper: Comparison) -> DemoRuns:
     trained = Training(folder, folder, 1, 0, 1.0, {})
-    return DemoRuns("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, 1.0)
+    return DemoRuns("countdown", DemoSize(), folder, trained, plain, plain, paper, plain, plain, plain, 1.0)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_what_shows_at_the_other_decoding_alone_is_said(tmp_path: Path, base_P: 
 
 def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: np.ndarray) -> None:
     plain = comparison(tmp_path, ("base", "rl"), (base_P, sharpened(base_P)), 1)
-    first, _, losses, solutions = sentences(demonstrated(tmp_path, plain, plain))
+    first, _, losses, solutions, blend = sentences(demonstrated(tmp_path, plain, plain))
     again = plain.evidence.retest
     assert again is not None
     assert (
@@ -73,3 +73,4 @@ def test_sentences_carry_the_numbers_of_the_comparison(tmp_path: Path, base_P: n
     assert again.redraw_SRR > again.observed_SRR
     assert f"pass@1 {plain.curves['before'].value_K[0]:.3f}" in first
     assert f"RL lost {plain.change.S:,.0f} and gained" in losses
+    assert f"it loses {plain.change.S:,.0f}, RL {plain.change.S:,.0f}; pass@1" in blend

@@ -175,11 +175,11 @@ def _check_shape(
             return
     elif own is not None and after is not None:
         return  # convolutions: shapes of another form
-    found = "has no such tensor" if own is None else f"has {list(own.shape)}"
+    existing = "has no such tensor" if own is None else f"has {list(own.shape)}"
     size = f"{after.shape[0]} x {before.shape[1]}" if after is not None and len(before.shape) == 2 else "a matrix"
     raise OffleashError(
-        f"{adapter} is an adapter for another base: it adds {size} to {name}, and {folder} {found}. Give the base that "
-        "it was trained on."
+        f"{adapter} is an adapter for another base: it adds {size} to {name}, and {folder} {existing}. Give the "
+        "base that it was trained on."
     )
 
 

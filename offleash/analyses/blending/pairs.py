@@ -37,7 +37,7 @@ TORCH_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "b
 OUTPUT_HEADS = ("lm_head.weight", "embed_out.weight")
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
 COMPUTED = ("rotary_emb.inv_freq", ".attn.masked_bias")  # stored by old versions; models compute them
-ONE_ARCHITECTURE = "Blend two checkpoints of one model."
+SAME_MODEL = "Blend two checkpoints of one model."
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def pair_models(base: Path, rl: Path) -> ModelPair:
     pairs = []
     for name in [*after, *sorted(before.keys() - after.keys())]:
         if name not in before or name not in after:
-            raise OffleashError(f"Only {'the base' if name in before else 'RL'} has {name}. {ONE_ARCHITECTURE}")
+            raise OffleashError(f"Only {'the base' if name in before else 'RL'} has {name}. {SAME_MODEL}")
         pairs.append(TensorPair(name, after[name].file.name, before[name], after[name]))
         check_pair(pairs[-1])
     config = dict(configs["RL"])
@@ -102,12 +102,12 @@ def check_pair(pair: TensorPair) -> None:
             )
     if pair.base.shape != pair.rl.shape:
         shapes = f"{list(pair.base.shape)} in the base and {list(pair.rl.shape)} in RL"
-        raise OffleashError(f"{pair.name} is {shapes}. {ONE_ARCHITECTURE}")
+        raise OffleashError(f"{pair.name} is {shapes}. {SAME_MODEL}")
     kinds = {pair.base.dtype, pair.rl.dtype}
     if kinds & BUFFERS.keys() and (len(kinds) > 1 or not same_bytes(pair.base, pair.rl)):
         raise OffleashError(
             f"{pair.name} holds integers ({pair.rl.dtype}) that differ between the models, and integers cannot be "
-            f"interpolated. {ONE_ARCHITECTURE}"
+            f"interpolated. {SAME_MODEL}"
         )
 
 
@@ -142,12 +142,12 @@ def _refuse_other_architecture(base: Mapping[str, Any], rl: Mapping[str, Any], a
         elif before is not None and after is not None and before != after:
             raise OffleashError(
                 f"The models have different architectures: {above}{key} is {before!r} in the base and {after!r} in "
-                f"RL. {ONE_ARCHITECTURE}"
+                f"RL. {SAME_MODEL}"
             )
     before, after = _rope(base), _rope(rl)
     if before is not None and after is not None and before != after:
         raise OffleashError(
-            f"The models have different position embeddings: {before} in the base and {after} in RL. {ONE_ARCHITECTURE}"
+            f"The models have different position embeddings: {before} in the base and {after} in RL. {SAME_MODEL}"
         )
 
 
