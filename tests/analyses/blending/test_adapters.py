@@ -21,13 +21,13 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 def adapter(folder: Path, base: Path = BASE, **options: Any) -> Path:
     """An adapter whose every trained number is random."""
-    options = {"r": 2, "lora_alpha": 8, "target_modules": ["q_proj", "down_proj"]} | options
-    network = get_peft_model(AutoModelForCausalLM.from_pretrained(base), LoraConfig(task_type="CAUSAL_LM", **options))
+    settings: dict[str, Any] = {"r": 2, "lora_alpha": 8, "target_modules": ["q_proj", "down_proj"], **options}
+    network = get_peft_model(AutoModelForCausalLM.from_pretrained(base), LoraConfig(task_type="CAUSAL_LM", **settings))
     torch.manual_seed(0)
     for parameter in network.parameters():
         if parameter.requires_grad:
             parameter.data += 0.1 * torch.randn_like(parameter)
-    network.save_pretrained(folder)
+    network.save_pretrained(str(folder))
     return folder
 
 

@@ -314,7 +314,7 @@ def test_a_missing_shard_is_named(base_tensors: Tensors, tmp_path: Path) -> None
 def test_a_disk_that_is_too_small_is_said_before_writing(
     rl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**6, 0, 10**6))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**6, 0, 10**6))
     out = tmp_path / "new" / "blends"
     with pytest.raises(OffleashError, match=r"has 0.0 GB free, and 2 blends need"):
         write_blends(str(BASE), str(rl), [0.25, 0.75], out)
