@@ -82,6 +82,8 @@ def cases(folder: Path, out: Path) -> list[Case]:
         ("study", (PROBLEMS, SUMS, SUMS), {"k": 8, "out": out / "study", "jobs": 1}),
         ("study", (PROBLEMS, SUMS, SUMS), {"k": 8, "out": out / "study", "dry_run": True}),
         ("sweep", (PROBLEMS, SUMS), {"k": 8, "out": out / "sweep", "temperature": [0.6, 1.0], "jobs": 1}),
+        ("frontier", (PROBLEMS, SUMS, SUMS), {"k": 8, "out": out / "frontier", "dry_run": True}),
+        ("blend", (MODELS / "countdown", MODELS / "countdown"), {"weights": [0.5], "out": out / "blends"}),
         ("certify", (folder / "few.jsonl", BASE), {"out": folder / "cert", "epsilon": 0.02, "max_tokens": 18}),
         ("nucleus", (folder / "cert",), {"top_p": [0.8, 0.9]}),
         ("train", (recipe, "seed=1"), {"out": out / "train"}),
