@@ -261,7 +261,7 @@ def plan_training(
     *,
     group: Annotated[int, Flag("Samples per group.", metavar="G", least=2, most=65_536)] = 16,
     groups: Annotated[int, Flag("Groups per training step.", metavar="N", least=1, most=1_000_000)] = 64,
-    weights: Annotated[
+    curriculum: Annotated[
         str | Path | None,
         Flag("Write weights for a curriculum: .csv, or .jsonl and .parquet as TRL and verl read.", metavar="FILE"),
     ] = None,
@@ -278,7 +278,7 @@ def plan_training(
 
     Examples:
       offleash plan training examples/counts/base.csv --group 16
-      offleash plan training runs/base --group 32 --weights weights.parquet --figure groups.svg
+      offleash plan training runs/base --group 32 --curriculum weights.parquet --figure groups.svg
       offleash plan training base.csv --json
 
     In Python:
@@ -291,10 +291,12 @@ def plan_training(
     from offleash.render.output import check_writable
     from offleash.results.analyses import TrainingPlanResult
 
-    if weights is not None:
-        if Path(weights).suffix.lower() not in WEIGHT_FILES:
-            raise OffleashError(f"--weights {weights} should end in {' or '.join(WEIGHT_FILES)}. Choose another name.")
-        check_writable(Path(weights), option="--weights")
+    if curriculum is not None:
+        if Path(curriculum).suffix.lower() not in WEIGHT_FILES:
+            raise OffleashError(
+                f"--curriculum {curriculum} should end in {' or '.join(WEIGHT_FILES)}. Choose another name."
+            )
+        check_writable(Path(curriculum), option="--curriculum")
     if figure is not None:
         from offleash.render.export import kind_of
 
@@ -303,8 +305,8 @@ def plan_training(
     inputs = run_inputs((run,))
     (base,) = load(*inputs, options=load_options(inputs, reading, None, verdicts), progress=progress)
     result = TrainingPlanResult(plan_groups(base, group, groups))
-    if weights is not None:
-        write_weights(result.plan, base, Path(weights))
+    if curriculum is not None:
+        write_weights(result.plan, base, Path(curriculum))
     if figure is not None:
         result.save(figure)
     return result

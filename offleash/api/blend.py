@@ -21,7 +21,7 @@ def blend(
     *,
     weights: Annotated[
         float | Sequence[float],
-        Flag("Where between BASE (0) and RL (1), in [0, 1].", metavar="W,W,..."),
+        Flag("Weights of RL in the blends: 0 is BASE, 1 is RL.", metavar="W,W,..."),
     ] = (0.25, 0.5, 0.75),
     out: Annotated[
         str | Path, Flag("Folder for the blends: DIR/0.5; existing ones are kept.", short="-o", metavar="DIR")

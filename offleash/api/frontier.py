@@ -52,7 +52,7 @@ def frontier(
     ] = 0.95,
     weights: Annotated[
         Sequence[float] | float | None,
-        Flag("Weights of RL in the first blends. Default: 0.25,0.5,0.75.", metavar="W,W,...", above=0, below=1),
+        Flag("Weights of RL in the blends: 0 is BASE, 1 is RL.", metavar="W,W,...", above=0, below=1),
     ] = None,
     refine: Annotated[int, Flag("Blends drawn where retention crosses the floor, at most.", metavar="N", least=0)] = 2,
     temperatures: Annotated[

@@ -142,8 +142,8 @@ def class_list_text(
     pronoun = "it" if number == 1 else "them"
     tested = "" if significant is None else f"; {significant:,} significant (FDR 5%)"
     problems = counted(number, "problem")
-    reach = f"{reaching_run} reaches {pronoun} {within} (rule {change.rule})"
-    return f"{problems} {name}: {reach} and {missing_run} does not{tested}."
+    where = f"{within} (rule {change.rule})"
+    return f"{problems} {name}: {reaching_run} reaches {pronoun} {where} and {missing_run} does not{tested}."
 
 
 LISTED = 8  # problems of a list that a line of the terminal names

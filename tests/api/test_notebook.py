@@ -52,7 +52,7 @@ def test_a_frame_of_pandas_may_have_missing_values_and_not_a_column_twice() -> N
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame({"problem": ["a", "b"], "n": [8, 8], "c": [1, 2], "benchmark": ["x", None]})
     assert ol.load(frame).problems["benchmark"].to_list() == ["x", None]
-    with pytest.raises(ol.OffleashError, match="several columns 'n'"):
+    with pytest.raises(ol.OffleashError, match="several columns named 'n'"):
         ol.load(pandas.concat([frame, frame[["n"]]], axis=1))
 
 

@@ -41,7 +41,7 @@ def test_json_names_the_figure_its_place_and_its_words(runs: list[Path], tmp_pat
 def test_what_cannot_be_drawn_is_refused_with_the_next_step(runs: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "figure.pdf"
     few = ("--replicates", "200")
-    refused(offleash("figure", "plain", *runs, "-o", path), "plane", "perplexity")
+    refused(offleash("figure", "plain", *runs, "-o", path), "Did you mean 'plane'?")
     refused(offleash("figure", "perplexity", *runs, "-o", path, *few), "offleash score")
     refused(offleash("figure", "passes", *runs, "-o", tmp_path / "figure.jpg"), ".png, .svg or .pdf")
     refused(offleash("figure", "passes", *runs, "-o", path, "--width", "20"), "--width 20")

@@ -43,7 +43,7 @@ def test_rare_problems_weigh_more_than_easy_ones_and_hopeless_ones_least(tmp_pat
     table = pl.DataFrame({"problem": [f"{name}{number}" for number, (name, _) in enumerate(rows)]})
     table = table.with_columns(n=pl.lit(64), c=pl.Series([count for _, count in rows]))
     table.write_csv(tmp_path / "base.csv")
-    assert offleash("plan", "training", tmp_path / "base.csv", "--weights", tmp_path / "weights.csv").code == 0
+    assert offleash("plan", "training", tmp_path / "base.csv", "--curriculum", tmp_path / "weights.csv").code == 0
     weights = pl.read_csv(tmp_path / "weights.csv")
     assert weights.columns == ["problem", "weight", "rate", "signal", "n", "c"]
     mean = dict(weights.group_by(pl.col("problem").str.extract("([a-z]+)")).agg(pl.col("weight").mean()).rows())
@@ -95,7 +95,7 @@ def test_a_run_with_solutions_says_which_are_at_risk(folder: Path) -> None:
 def test_a_file_of_weights_is_a_dataset_for_trl_and_verl(folder: Path, tmp_path: Path) -> None:
     for name in ("weights.jsonl", "weights.parquet"):
         path = tmp_path / name
-        assert offleash("plan", "training", folder, "--weights", path).code == 0
+        assert offleash("plan", "training", folder, "--curriculum", path).code == 0
         rows = (
             pl.read_parquet(path).to_dicts()
             if name.endswith("parquet")
@@ -114,8 +114,8 @@ def test_a_figure_is_written_by_its_ending(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
-    refused(offleash("plan", "training", COUNTS, "--weights", tmp_path / "w.txt"), "w.txt", ".csv")
-    refused(offleash("plan", "training", COUNTS, "--weights", tmp_path / "w.jsonl"), "no questions", "FILE.csv")
+    refused(offleash("plan", "training", COUNTS, "--curriculum", tmp_path / "w.txt"), "w.txt", ".csv")
+    refused(offleash("plan", "training", COUNTS, "--curriculum", tmp_path / "w.jsonl"), "no questions", "FILE.csv")
     refused(offleash("plan", "training", COUNTS, "--figure", tmp_path / "g.txt"), ".png")
     refused(offleash("plan", "training", COUNTS, "--group", "1"), "group")
     (tmp_path / "zero.csv").write_text("problem,n,c\na,8,0\nb,8,0\n")

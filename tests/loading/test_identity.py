@@ -290,7 +290,7 @@ def test_the_hint_on_equal_texts_is_given_where_it_works(tmp_path: Path) -> None
 def test_the_next_step_fits_the_reason_why_nothing_is_common(tmp_path: Path) -> None:
     base, rl = ([{**row, "task_id": f"{run}-{n}"} for n, row in enumerate(sampled_rows(0))] for run in "ab")
     paths = lines(tmp_path / "base.jsonl", base), lines(tmp_path / "rl.jsonl", rl)
-    with pytest.raises(OffleashError, match=r"24 problems of base .* no id decides .*--map problem= reads equal texts"):
+    with pytest.raises(OffleashError, match=r"24 problems of base .* no id decides .* treats equal texts"):
         ol.compare(*paths)
     result = ol.compare(*paths, reading=ol.Reading(columns={"problem": ""})).to_dict()
     assert result["runs"]["before"]["problems"] == 12

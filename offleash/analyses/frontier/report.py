@@ -218,8 +218,8 @@ def headline(frontier: Frontier) -> str:
         return f"Nothing is recommended: {gain_text(frontier)}"
     if result.recommended is None or result.confirmation is None:
         return (
-            f"Nothing is recommended: no point with a higher pass@1 than {clean(frontier.base)} keeps {floor} of what "
-            f"the base drawn again reaches within {many(frontier.k, 'sample')}."
+            f"Nothing is recommended: no point with a higher pass@1 than {clean(frontier.base)} has a net retention "
+            f"of at least {floor} of that of the base drawn again, within {many(frontier.k, 'sample')}."
         )
     point, on = result.recommended, result.confirmation
     kept = on.retention
@@ -227,7 +227,7 @@ def headline(frontier: Frontier) -> str:
     return (
         f"Recommended: {what}. On {many(on.problems, 'held-out problem')} its pass@1 is {on.pass_1.value:.3f} "
         f"({clean(frontier.base)} {on.base_pass_1.value:.3f}, {clean(frontier.rl)} {on.rl_pass_1.value:.3f}), and "
-        f"within {many(frontier.k, 'sample')} it keeps {_percent(kept)} of what the base drawn again reaches "
+        f"within {many(frontier.k, 'sample')} its net retention is {_percent(kept)} of that of the base drawn again "
         f"({clean(frontier.rl)}: {_percent(on.rl_retention)}): {verdict(frontier, on)}."
     )
 

@@ -304,19 +304,19 @@ def write_weights(plan: TrainingPlan, run: Run, path: Path) -> None:
     if path.suffix.lower() == ".csv":
         ids = [spreadsheet_text(problem) for problem in table["problem"]]  # a spreadsheet must not run them
         safe = table.drop("question", "gold").with_columns(problem=pl.Series(ids, dtype=pl.String))
-        write_bytes(path, safe.write_csv().encode(), "--weights")
+        write_bytes(path, safe.write_csv().encode(), "--curriculum")
         return
     if table["question"].null_count():
         raise OffleashError(
-            f"{clean(run.name)} has no questions, which {path.name} needs. Use --weights FILE.csv, or a run folder."
+            f"{clean(run.name)} has no questions, which {path.name} needs. Use --curriculum FILE.csv, or a run folder."
         )
     rows = [_dataset_row(row, index) for index, row in enumerate(table.iter_rows(named=True))]
     if path.suffix.lower() == ".jsonl":
-        write_bytes(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), "--weights")
+        write_bytes(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), "--curriculum")
         return
     buffer = io.BytesIO()
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
-    write_bytes(path, buffer.getvalue(), "--weights")
+    write_bytes(path, buffer.getvalue(), "--curriculum")
 
 
 def _dataset_row(row: dict[str, object], index: int) -> dict[str, object]:
