@@ -201,11 +201,11 @@ def _unmatched_notes(
             golds = unmatched.row(0, named=True)
             example += f", golds {_shortened(golds['gold_key'])} and {_shortened(golds['gold_key_other'])}"
         theirs = f"with the {shared} of one in {after} but {words[name]}"
-        text = f"{_problems(unmatched.height)} of {before} {theirs} {_was_or_were(unmatched.height)}"
+        text = f"{_problems(unmatched.height)} of {before} {theirs} {_is_or_are(unmatched.height)}"
         notes.append(Note(f"{text} not matched (first: {example})", unmatched.height, warning=True, code=UNMATCHED))
     ambiguous = by_text.filter(contents_agree() & ~fields_differ("pictures")).unique("problem", maintain_order=True)
     if ambiguous.height:
-        theirs = f"with the content of several in {after} {_was_or_were(ambiguous.height)} not matched: {NO_ID_DECIDES}"
+        theirs = f"with the content of several in {after} {_is_or_are(ambiguous.height)} not matched: {NO_ID_DECIDES}"
         text = f"{_problems(ambiguous.height)} of {before} {theirs}"
         notes.append(
             Note(f"{text} (first: {_texts(ambiguous, left, right)})", ambiguous.height, warning=True, code=UNMATCHED)
@@ -226,7 +226,7 @@ def _problems(count: int) -> str:
     return "1 problem" if count == 1 else f"{count:,} problems"
 
 
-def _was_or_were(count: int) -> str:
+def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 

@@ -64,7 +64,7 @@ class ProblemDetail:
         return self.comparison.answers
 
     @cached_property
-    def distinct_KR(self) -> tuple[Integer, Float, int] | None:
+    def distinct_answers(self) -> tuple[Integer, Float, int] | None:
         """Budgets, the mean number of different readable answers in so many samples of each run, and the problems."""
         answers_R, diversity = self.answers, self.comparison.diversity
         if answers_R is None or diversity is None:

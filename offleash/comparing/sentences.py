@@ -216,7 +216,7 @@ def runs_are_text(several: SeveralRuns) -> str:
     return f"The runs after the first are treated as {what} ({why}); override with --runs-are."
 
 
-def single_training(several: SeveralRuns | None) -> str | None:
+def single_training_caveat(several: SeveralRuns | None) -> str | None:
     """What one training per method leaves out; None where several seeds were compared."""
     return None if several is not None and several.value is RunsAre.SEEDS else SINGLE_TRAINING
 

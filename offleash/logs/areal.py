@@ -17,7 +17,7 @@ from pathlib import Path
 
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, fields_of, integer_of, text_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Ids, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import GOLD, evaluation_by_path, training_log
 
@@ -67,5 +67,5 @@ FORMAT = Format(
     read,
     ("rollout/10/128.jsonl",),
     columns=(KEYS,),
-    rollouts=Rollouts(("tail_version",), evaluation_by_path),
+    rollouts=RolloutFormat(("tail_version",), evaluation_by_path),
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 from offleash.data.content import content_hashes
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, content_text, fields_of, text_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Ids, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import GOLD, IMAGES, evaluation_by_path, first_of, step_in_name, training_log
 
@@ -100,5 +100,5 @@ FORMAT = Format(
     read,
     ("trajectories/train/0010.parquet",),
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), evaluation_by_path, step_in=_step),
+    rollouts=RolloutFormat(("step",), evaluation_by_path, step_in=_step),
 )

@@ -91,7 +91,7 @@ class Skip:
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class RolloutFormat:
     """What the files of a trainer say about training, for whoever follows a run (training/watch/).
 
     Args:
@@ -131,7 +131,7 @@ class Format:
     examples: Sequence[str] = ()
     skip: Callable[[Sequence[Path]], Mapping[Path, Skip]] | None = None
     columns: Sequence[Collection[str]] = ()
-    rollouts: Rollouts | None = None
+    rollouts: RolloutFormat | None = None
 
 
 class Entry(NamedTuple):

@@ -19,7 +19,7 @@ from offleash.data.content import content_hashes
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, content_text, fields_of, integer_of
 from offleash.logs.contents import images_in
-from offleash.logs.format import Entry, Format, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import evaluation_by_path, step_in_name, training_log
 
@@ -107,5 +107,5 @@ FORMAT = Format(
     read,
     ("train_data_step10.jsonl", "val_data_step10.jsonl"),
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), evaluation_by_path, step_in=step_in_name),
+    rollouts=RolloutFormat(("step",), evaluation_by_path, step_in=step_in_name),
 )

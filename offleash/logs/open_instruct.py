@@ -17,7 +17,7 @@ from offleash.data.content import content_hashes
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, text_of
-from offleash.logs.format import Entry, Format, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import evaluation_by_path, training_log
 
@@ -84,5 +84,5 @@ FORMAT = Format(
     read,
     ("grpo_rollouts_000000.jsonl",),
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), evaluation_by_path),
+    rollouts=RolloutFormat(("step",), evaluation_by_path),
 )

@@ -20,7 +20,7 @@ from offleash.errors import OffleashError
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text, fields_of, integer_of, text_of
 from offleash.logs.contents import contents_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts, Skip
+from offleash.logs.format import Entry, Format, Ids, Log, Options, RolloutFormat, Skip
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import step_in_name, training_log
 from offleash.logs.verifiers import (
@@ -155,5 +155,5 @@ FORMAT = Format(
     ("traces.jsonl",),
     skip,
     columns=(TRACES, TRACE),
-    rollouts=Rollouts(("step",), _of_evaluation),
+    rollouts=RolloutFormat(("step",), _of_evaluation),
 )

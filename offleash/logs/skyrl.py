@@ -16,7 +16,7 @@ from pathlib import Path
 from offleash.data.content import content_hashes
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, fields_of, text_of
-from offleash.logs.format import Entry, Format, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import GOLD, IMAGES, evaluation_by_path, first_of, step_in_name, training_log
 
@@ -78,5 +78,5 @@ FORMAT = Format(
     read,
     ("dumped_evals/global_step_10_evals/aime.jsonl",),
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), evaluation_by_path, step_in=step_in_name),
+    rollouts=RolloutFormat(("step",), evaluation_by_path, step_in=step_in_name),
 )

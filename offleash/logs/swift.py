@@ -21,7 +21,7 @@ from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, chat_text
 from offleash.logs.contents import images_in
-from offleash.logs.format import Entry, Format, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import (
     GOLD,
@@ -156,5 +156,5 @@ FORMAT = Format(
     read,
     ("completions.jsonl",),
     columns=({"step", "prompt", "completion"},),
-    rollouts=Rollouts(STEPS, evaluation_by_path, context=1),
+    rollouts=RolloutFormat(STEPS, evaluation_by_path, context=1),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 from offleash.data.tables import Note
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row, fields_of, integer_of, text_of
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Ids, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import training_log
 
@@ -97,5 +97,5 @@ FORMAT = Format(
     read,
     ("iteration_000010/eval_test_rollout_summaries.jsonl",),
     columns=(KEYS,),
-    rollouts=Rollouts(("iteration",), lambda path, values: _is_test(values.get("split"))),
+    rollouts=RolloutFormat(("iteration",), lambda path, values: _is_test(values.get("split"))),
 )

@@ -23,7 +23,7 @@ from offleash.errors import OffleashError
 from offleash.files.archives import extract_to_disk
 from offleash.files.detect import Container, Head
 from offleash.files.tabular import parquet_errors
-from offleash.logs.format import Format, Log, Options, Rollouts, Skip
+from offleash.logs.format import Format, Log, Options, RolloutFormat, Skip
 from offleash.logs.frames import check_maps, check_split
 from offleash.logs.generic import parquet_frames
 from offleash.logs.training import (
@@ -150,5 +150,5 @@ FORMAT = Format(
     ("completions_00010.parquet",),
     skip,
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), evaluation_by_mark),
+    rollouts=RolloutFormat(("step",), evaluation_by_mark),
 )

@@ -19,7 +19,7 @@ from offleash.data.tables import Note
 from offleash.files.columns import require_column
 from offleash.files.detect import Container, Head
 from offleash.files.rows import Row
-from offleash.logs.format import Entry, Format, Ids, Log, Options, Rollouts
+from offleash.logs.format import Entry, Format, Ids, Log, Options, RolloutFormat
 from offleash.logs.own_verdicts import VerdictReader
 from offleash.logs.training import IMAGES, evaluation_by_path, first_of, training_log
 
@@ -79,5 +79,5 @@ FORMAT = Format(
     read,
     ("100.jsonl",),
     columns=(KEYS,),
-    rollouts=Rollouts(("step",), _of_validation),
+    rollouts=RolloutFormat(("step",), _of_validation),
 )

@@ -236,12 +236,12 @@ def _prompt_text(derived: Derived, details: Cells, chosen: Columns, verifier: st
     """The prompt: by the benchmark's style, or in a user's file by the verifier, unless the question says how."""
     if style is None and chosen["question"] == "prompt":
         style = "plain"
-    return (
-        own_prompt(derived.question, details, verifier) if style is None else prompt(style, derived.question, details)
-    )
+    if style is None:
+        return default_prompt(derived.question, details, verifier)
+    return prompt(style, derived.question, details)
 
 
-def own_prompt(question: str, details: Cells, verifier: str | None) -> str:
+def default_prompt(question: str, details: Cells, verifier: str | None) -> str:
     """The prompt of a problem that has none of its own: as its verifier wants, unless the question says how."""
     states_format = any(marker in question for marker in FORMAT_MARKERS)
     return prompt("plain" if states_format else PROMPT_BY_VERIFIER.get(verifier or "", "boxed"), question, details)

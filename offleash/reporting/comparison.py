@@ -25,7 +25,7 @@ from offleash.comparing.sentences import (
     redraw_rates,
     result_warnings,
     runs_are_text,
-    single_training,
+    single_training_caveat,
 )
 from offleash.data.tables import Note
 from offleash.data.tally import Per
@@ -81,7 +81,7 @@ def document(
         whole["warnings"] = encode(input_warnings(*comparisons))
     several = several_runs_of(comparisons)
     whole["runs_are"] = None if several is None else {"value": several.value.value, "guessed": several.guessed}
-    whole["single_training"] = single_training(several)
+    whole["single_training"] = single_training_caveat(several)
     if union is not None:
         whole["union"] = union_section(union)
     if verified:

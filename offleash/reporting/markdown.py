@@ -24,7 +24,7 @@ from offleash.comparing.sentences import (
     no_change_text,
     redraw_rates,
     runs_are_text,
-    single_training,
+    single_training_caveat,
     warnings,
 )
 from offleash.data.tally import Per
@@ -71,7 +71,7 @@ def markdown(
     # sentences are built with placeholder names: a real name could hold Markdown that escaping a whole sentence breaks
     cautions = _escape_sentences(
         comparison,
-        [*warnings(_with_placeholder_names(comparison)), single_training(several_runs_of(comparisons)) or ""],
+        [*warnings(_with_placeholder_names(comparison)), single_training_caveat(several_runs_of(comparisons)) or ""],
     )
     cautions = [caution for caution in cautions if caution]
     if cautions:

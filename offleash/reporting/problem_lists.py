@@ -21,14 +21,14 @@ from offleash.comparing.per_problem import FELL, ROSE, detail, problem_table
 from offleash.comparing.sentences import changed_rates_text, class_list_text
 from offleash.errors import OffleashError
 from offleash.problems.problem import line
-from offleash.problems.read import own_prompt
+from offleash.problems.read import default_prompt
 from offleash.render.escape import clean, clipped, spreadsheet_text
 from offleash.render.numbers import counted
 from offleash.render.output import write_bytes
 from offleash.stats.significance import FDR, TIE_FACTOR
 
 CLASS_OF_LIST = {"lost": "S", "gained": "E"}  # lists by class; the others are by the change of the rate
-QUESTION_LETTERS = 70  # of a question in the terminal
+QUESTION_CHARACTERS = 70  # of a question in the terminal
 # What the first run may lack and the other know: the reader of a log keeps no prompts, tests or choices.
 FILLED_COLUMNS = ("guess", "verifier", "prompt", "details", "images")
 
@@ -118,7 +118,7 @@ def _table(problems: ProblemList) -> Table:
         table.add_column("question", no_wrap=True, overflow="ellipsis")
     for row in rows.iter_rows(named=True):
         counts = [f"{row[f'c_{side}']:,} of {row[f'n_{side}']:,}" for side in ("before", "after")]
-        question = clipped(clean((row["question"] or "")[: 4 * QUESTION_LETTERS]), QUESTION_LETTERS)
+        question = clipped(clean((row["question"] or "")[: 4 * QUESTION_CHARACTERS]), QUESTION_CHARACTERS)
         cells = [clean(row["id"]), *([clean(row["benchmark"] or "")] if benchmarks else []), *counts]
         table.add_row(*cells, _p_text(row[p]), _p_text(row[q]), *([question] if asked else []))
     return table
@@ -192,7 +192,7 @@ def _known_columns(comparison: Comparison) -> dict[str, dict[str, Any]]:
 def _row(problem: dict[str, Any], row: Mapping[str, Any], source: str, name: str, index: int) -> dict[str, Any]:
     """One problem as our reader, TRL and verl take it; `details` is JSON text, since its shape differs by verifier."""
     details = json.loads(problem["details"]) if problem["details"] else {}
-    prompt = problem["prompt"] or own_prompt(problem["question"], details, problem["verifier"])
+    prompt = problem["prompt"] or default_prompt(problem["question"], details, problem["verifier"])
     own_columns: dict[str, Any] = dict.fromkeys(
         ("problem", "question", "gold", "benchmark", "guess", "verifier", "images")
     )

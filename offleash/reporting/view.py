@@ -39,7 +39,7 @@ from offleash.reporting.show import problem_row
 
 ALL = "all"
 VERDICTS = (*(verdict.value for verdict in Verdict), UNVERIFIED_WORD, ALL)
-SAMPLES_AT_ONCE, LETTERS_AT_ONCE = 100, 100_000  # most that one request may fetch
+SAMPLES_AT_ONCE, CHARACTERS_AT_ONCE = 100, 100_000  # most that one request may fetch
 MAX_INDEX = 2**32 - 1  # index: the column is UInt32
 HTML, JSON = "text/html; charset=utf-8", "application/json; charset=utf-8"
 
@@ -122,7 +122,7 @@ def _text(store: SampleStore, query: Mapping[str, str]) -> Json:
     row, r = _row(store, query), _number(query, "run", RUNS[0], RUNS[-1])
     index = _number(query, "index", 0, MAX_INDEX)
     start = _number(query, "start", 0, MAX_INDEX, 0)
-    part = text_document(store, row, r, index, start, LETTERS_AT_ONCE)
+    part = text_document(store, row, r, index, start, CHARACTERS_AT_ONCE)
     if part is None:
         name = store.run(r).name
         raise BadRequestError(

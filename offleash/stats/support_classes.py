@@ -274,7 +274,7 @@ class Cells:
     S_PK: Float
     determined_PK: Float  # 1, or 0 where a rule cannot decide; O is what remains of it
     stratum_P: Integer
-    problem_sets_complete: bool  # False per answer or solution: O cannot be observed
+    O_is_observable: bool  # False per answer or solution
     redraw_3K: Float | None = None  # P, E and S of two draws of one model (stats/redraw.py); None: not computed
 
     def sums(self, replicates: int = REPLICATES, seed: int = 0) -> "CellSums":
@@ -288,8 +288,8 @@ class Cells:
         replicate_4BK = (P_BK, E_BK, S_BK, np.broadcast_to(determined_BK, P_BK.shape))  # views: nothing is copied
         pseudo_B4 = pseudo_weights(4, problems, replicates, seed)
         estimate_4K = np.stack([cell.sum(axis=0) for cell in (self.P_PK, self.E_PK, self.S_PK, self.determined_PK)])
-        are_complete, extra_B4 = self.problem_sets_complete, pseudo_weights(4, problems, replicates, seed, stream=1)
-        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, are_complete, self.redraw_3K, extra_B4)
+        extra_B4 = pseudo_weights(4, problems, replicates, seed, stream=1)
+        return CellSums(self.k_K, estimate_4K, replicate_4BK, pseudo_B4, self.O_is_observable, self.redraw_3K, extra_B4)
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ class CellSums:
     estimate_4K: Float
     replicate_4BK: tuple[Float, Float, Float, Float]  # without the pseudo-problems
     pseudo_B4: Float  # weights of the pseudo-problems in P, E, S, O
-    problem_sets_complete: bool
+    O_is_observable: bool
     redraw_3K: Float | None = None  # expected P, E and S of two draws of one model
     extra_B4: Float | None = None  # further weight of the pseudo-problems of empty cells; None: intervals stay plain
 
@@ -400,7 +400,7 @@ class CellSums:
     @cached_property
     def out_K(self) -> Float:
         """O; NaN where it cannot be observed."""
-        if not self.problem_sets_complete:
+        if not self.O_is_observable:
             return np.full(len(self.k_K), np.nan)
         total = self.estimate_4K[3]
         out_K = total - self.estimate_4K[:3].sum(axis=0)

@@ -119,7 +119,7 @@ def said(comparisons: Sequence[Comparison]) -> str:
         sentences.bounds_text(evidence),
         sentences.crossing_text(comparison),
         sentences.redraw_text(comparison),
-        sentences.single_training(several) or "",
+        sentences.single_training_caveat(several) or "",
         "" if several is None else sentences.runs_are_text(several),
         "" if evidence.lost or evidence.gained or evidence.losses_at_least is None else sentences.NOTHING_LISTED,
     ]

@@ -324,7 +324,7 @@ def test_the_means_of_both_entropies_are_marked(answers: FigureInput) -> None:
 
 def test_different_answers_and_guesses_are_those_of_the_comparison(answers: FigureInput) -> None:
     told = answers
-    found = told.detail.distinct_KR
+    found = told.detail.distinct_answers
     assert found is not None
     last = {row["run"]: row["answers"] for row in rows(drawn("distinct", told).facets[0]) if row.get("k") == 16}
     assert last == pytest.approx({"base": found[1][-1, 0], "rl": found[1][-1, 1]}, rel=1e-4)

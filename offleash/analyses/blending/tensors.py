@@ -24,7 +24,7 @@ from offleash.errors import OffleashError
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 BUFFERS = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1}
 ITEM_BYTES = FLOATS | BUFFERS
-SLICE_NUMBERS = 1 << 18  # numbers that are in memory at once: few enough for a cache, three times as fast as 1 << 22
+MAX_SLICE_ELEMENTS = 1 << 18  # in memory at once: they fit in a cache, three times as fast as 1 << 22
 BEGINNING_BYTES = 1 << 12
 HASH_BYTES = 32  # of a file's BLAKE2b hash
 MAX_HEADER_BYTES = 100_000_000  # as in the reference implementation
@@ -50,7 +50,7 @@ class StoredTensor:
     def slices(self) -> Iterator[memoryview]:
         """Its bytes, a slice after the other; each is valid until the next is read."""
         size = self.numbers * ITEM_BYTES[self.dtype]
-        buffer = memoryview(bytearray(min(size, SLICE_NUMBERS * ITEM_BYTES[self.dtype])))
+        buffer = memoryview(bytearray(min(size, MAX_SLICE_ELEMENTS * ITEM_BYTES[self.dtype])))
         with self.file.open("rb", buffering=0) as stream:
             stream.seek(self.start)
             while size:

@@ -38,7 +38,7 @@ class Dynamics:
 
 
 @dataclass(frozen=True)
-class Measurements:
+class MeasurementSettings:
     """What is recorded along training: at which budgets and epsilon, and how often."""
 
     k_K: tuple[int, ...] = (1, 8, 64, 512)
@@ -77,7 +77,7 @@ def train(
     world: TheoryWorld,
     recipe: Dynamics,
     rng: np.random.Generator,
-    measured: Measurements | None = None,
+    measured: MeasurementSettings | None = None,
     seed_X: Integer | None = None,
     on_step: OnStep | None = None,
 ) -> History[P]:
@@ -95,7 +95,7 @@ def train(
     Returns:
         Exact values along training (no sampling noise in the measurements) and the final policy.
     """
-    settings, initial_XY = measured or Measurements(), policy.probability_XY
+    settings, initial_XY = measured or MeasurementSettings(), policy.probability_XY
     if recipe.seeded and seed_X is None:
         raise OffleashError("Seeded groups need an answer for each problem: give seed_X.")
     rows = [_row(0, initial_XY, initial_XY, world.correct_XY, settings)]
@@ -148,22 +148,22 @@ def _total_slope(current_XY: Float, share_XY: Float, initial_XY: Float, world: T
 
 
 def _row(
-    step: int, current_XY: Float, initial_XY: Float, correct_XY: Flags, settings: Measurements
+    step: int, current_XY: Float, initial_XY: Float, correct_XY: Flags, settings: MeasurementSettings
 ) -> tuple[int, Float, int, int, int, int, float, float]:
     # Answers one by one (definition 2.1 of the paper), and problems by the mass of all their correct answers.
-    answer_XY, problem_X = (
+    reached_now_XY, reached_now_X = (
         reached(current_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
     )
-    reached_XY, first_X = (
+    reached_at_start_XY, reached_at_start_X = (
         reached(initial_XY, correct_XY, settings.epsilon, level) for level in (Level.ANSWER, Level.MASS)
     )
     return (
         step,
         pass_at_k(success_rates(current_XY, correct_XY), settings.k_K),
-        int(answer_XY.sum()),
-        int((answer_XY & reached_XY).sum()),
-        int(problem_X.sum()),
-        int((problem_X & first_X).sum()),
+        int(reached_now_XY.sum()),
+        int((reached_now_XY & reached_at_start_XY).sum()),
+        int(reached_now_X.sum()),
+        int((reached_now_X & reached_at_start_X).sum()),
         float(entropy(current_XY).mean()),
         float(divergence(current_XY, initial_XY).mean()),
     )

@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Support:
+class SupportCounts:
     """How many targets both policies reach (P), only the second (E), only the first (S), neither (O).
 
     Counts are floats because `expected_support` gives expectations; the ratios are NaN where nothing is in them.
@@ -73,19 +73,19 @@ def reached(probability_XY: Float, correct_XY: Flags, epsilon: float, level: Lev
     return reached_XY if level is Level.ANSWER else np.asarray(reached_XY.any(axis=-1))
 
 
-def support(before_XY: Float, after_XY: Float, correct_XY: Flags, epsilon: float, level: Level) -> Support:
+def support(before_XY: Float, after_XY: Float, correct_XY: Flags, epsilon: float, level: Level) -> SupportCounts:
     """P, E, S and O of two policies at epsilon, without sampling noise; wrong answers are no targets."""
     target = correct_XY if level is Level.ANSWER else correct_XY.any(axis=-1)
     before, after = (reached(p_XY, correct_XY, epsilon, level) for p_XY in (before_XY, after_XY))
     counts = (before & after, after & ~before, before & ~after, target & ~before & ~after)
-    return Support(*(float(flags.sum()) for flags in counts))
+    return SupportCounts(*(float(flags.sum()) for flags in counts))
 
 
-def expected_support(before_X: Float, after_X: Float, k: int) -> Support:
+def expected_support(before_X: Float, after_X: Float, k: int) -> SupportCounts:
     """The mean of P, E, S and O that k samples of each problem show, from the success rates of both policies."""
     # given the rates, the samples of the two runs are independent: expected cells are products of pass@k
     a, b = (1 - (1 - rate) ** k for rate in (before_X, after_X))
-    return Support(*(float(part.sum()) for part in (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b))))
+    return SupportCounts(*(float(part.sum()) for part in (a * b, (1 - a) * b, a * (1 - b), (1 - a) * (1 - b))))
 
 
 def entropy(probability_XY: Float) -> Float:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offleash.analyses.theory.dynamics import Dynamics, History, Measurements, train
-from offleash.analyses.theory.exact import Level, Support, pass_at_k, success_rates, support
+from offleash.analyses.theory.dynamics import Dynamics, History, MeasurementSettings, train
+from offleash.analyses.theory.exact import Level, SupportCounts, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import (
     SharedPolicy,
     TabularPolicy,
@@ -39,7 +39,7 @@ SEEDS = 20
 BUDGETS = (1, 8, 64, 256, 1024)
 EPSILON = float(-np.log(0.05) / BUDGETS[-1])  # that of the largest budget, as everywhere in the package
 TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
-MEASUREMENTS = Measurements(BUDGETS, EPSILON, every=10)
+MEASUREMENTS = MeasurementSettings(BUDGETS, EPSILON, every=10)
 RECIPES = {
     "reinforce": Dynamics("reinforce", GROUP, rate=0.2, steps=400),
     "grpo": Dynamics("grpo", GROUP, rate=0.1, steps=400),
@@ -231,7 +231,7 @@ REPORTED_K = 1024  # the k whose pass@k is watched
 BETAS = np.concatenate([np.linspace(0, 20, 201), [float("inf")]])
 SEARCHED_WORLDS = 150
 EXACT_DYNAMICS = Dynamics("reinforce", group=None, rate=1.0, steps=100)
-FINAL_MEASUREMENT = Measurements(k_K=(1,), every=1_000)
+FINAL_MEASUREMENT = MeasurementSettings(k_K=(1,), every=1_000)
 MIN_PASS_CHANGE = 0.05  # what pass@1 must rise and pass@64 must fall by, in the search for the smallest world
 
 
@@ -248,7 +248,7 @@ class LeashWorld:
     k_K: tuple[int, ...]
     curves: dict[str, Float]  # base, trained, tilt
     best_fall: float  # the largest fall of pass@k that any beta brings about, at any k: 0 or rounding
-    trained: dict[Level, Support]  # against the base, at EPSILON
+    trained: dict[Level, SupportCounts]  # against the base, at EPSILON
     smallest: CounterexampleSearch  # the smallest world in which expected updates of shared parameters do it
 
 

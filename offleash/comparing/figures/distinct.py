@@ -29,10 +29,10 @@ SIDES = {"before": BEFORE, "after": AFTER}
 
 def distinct(subject: FigureInput, look: FigureFormat) -> Figure | MissingFigure:
     """Mean number of distinct answers against k."""
-    rarefied_KR, comparison = subject.detail.distinct_KR, subject.comparison
-    if rarefied_KR is None:
+    rarefaction, comparison = subject.detail.distinct_answers, subject.comparison
+    if rarefaction is None:
         return MissingFigure("distinct", TITLE, _reason(subject))
-    k_K, mean_KR, _ = rarefied_KR
+    k_K, mean_KR, _ = rarefaction
     # some room above the curves shows where the dotted line, every answer new, leaves them behind
     labels, top = run_names(comparison, look), max(2.0, float(np.nanmax(mean_KR)) * 1.3)
     rows: list[Row] = [
@@ -79,9 +79,13 @@ def _reason(subject: FigureInput) -> str:
 
 def _caption_and_alt(subject: FigureInput) -> tuple[str, str]:
     """Caption and alternative text."""
-    rarefied_KR, comparison, (before, after) = subject.detail.distinct_KR, subject.comparison, names(subject.comparison)
-    assert rarefied_KR is not None, "checked by the caller"
-    k_K, mean_KR, problems = rarefied_KR
+    rarefaction, comparison, (before, after) = (
+        subject.detail.distinct_answers,
+        subject.comparison,
+        names(subject.comparison),
+    )
+    assert rarefaction is not None, "checked by the caller"
+    k_K, mean_KR, problems = rarefaction
     most = int(k_K[-1])
     read = (
         "Number of distinct readable answers among k samples of a problem, correct or wrong, averaged over "

@@ -137,7 +137,7 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     """
     order = np.argsort([DRAW_ORDER.index(name) for name in detail.class_P.tolist()], kind="stable")
     x_P, y_P = (_jittered(detail.rate_PR[:, r], R2_SEQUENCE[r], frame) for r in (BEFORE, AFTER))
-    letters = 100 if len(order) <= MANY else 60  # questions are the largest part of a page with many problems
+    characters = 100 if len(order) <= MANY else 60  # questions are the largest part of a page with many problems
     n_PR, c_PR, p_P = detail.tally.drawn_PR, detail.tally.correct_PR, detail.p_P
     size_P = np.where(np.isnan(p_P), 1.0, np.minimum(-np.log10(np.maximum(p_P, 1e-300)), MAX_LOG_P))
     questions, benchmarks = detail.problems["question"], detail.problems["benchmark"]
@@ -148,7 +148,7 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
         "cls": [str(detail.class_P[i]) for i in order],
         "sure": [rounded(size_P[i], 2) for i in order],
         "id": [short_name(str(detail.problems["problem"][int(i)]), 60) for i in order],
-        "asked": [_question_start(questions[int(i)], letters) for i in order],
+        "asked": [_question_start(questions[int(i)], characters) for i in order],
         "part": [short_name(benchmarks[int(i)] or "", 40) for i in order],
         "old": [f"{c_PR[i, BEFORE]} of {n_PR[i, BEFORE]}" for i in order],
         "new": [f"{c_PR[i, AFTER]} of {n_PR[i, AFTER]}" for i in order],
@@ -156,11 +156,11 @@ def _columns(detail: ProblemDetail, frame: Frame) -> Row:
     }
 
 
-def _question_start(question: str | None, letters: int) -> str:
+def _question_start(question: str | None, characters: int) -> str:
     """The beginning of a question, on one line and printable."""
-    text = " ".join((question or "")[: 4 * letters].split())
+    text = " ".join((question or "")[: 4 * characters].split())
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
+    return plain if len(plain) <= characters else f"{plain[: characters - 1]}…"
 
 
 def _jittered(rate_P: Float, step: float, frame: Frame) -> Float:

@@ -70,7 +70,7 @@ def _labelled_points(
     comparison: Comparison, split: Portfolio, x: alt.X, y: alt.Y, look: FigureFormat
 ) -> list[alt.Chart]:
     """The two ends, and the best split where it reaches more than they do, each with its name."""
-    colours, letters = run_colours(look), 14
+    colours, name_characters = run_colours(look), 14
     # a label stands on the side of its end to which the curve does not go
     step = len(split.base_S) // 5
     left, right = (
@@ -83,11 +83,11 @@ def _labelled_points(
     if _is_flat(split) and split.all_rl < 0.5:
         left = right = -10  # a line at the bottom leaves no room below
     labels = [
-        (0, split.all_rl, f"all {short_name(comparison.after.name, letters)}", colours["after"], "left", left),
+        (0, split.all_rl, f"all {short_name(comparison.after.name, name_characters)}", colours["after"], "left", left),
         (
             split.k,
             split.all_base,
-            f"all {short_name(comparison.before.name, letters)}",
+            f"all {short_name(comparison.before.name, name_characters)}",
             colours["before"],
             "right",
             right,

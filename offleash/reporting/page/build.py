@@ -30,7 +30,7 @@ from offleash.comparing.sentences import (
     no_change_text,
     redraw_rates,
     runs_are_text,
-    single_training,
+    single_training_caveat,
     warnings,
 )
 from offleash.data.run import Run
@@ -45,7 +45,7 @@ from offleash.reporting.figures import FIGURES
 from offleash.reporting.glossary import GLOSSARY, MISREADINGS
 from offleash.reporting.markdown import rule_in_words
 from offleash.reporting.page.charts import CompiledChart, compiled_charts, without_validation
-from offleash.reporting.page.problems import MAX_BYTES, EmbeddedProblems, embed_problems, searchable_letters, table
+from offleash.reporting.page.problems import MAX_BYTES, EmbeddedProblems, embed_problems, searchable_characters, table
 from offleash.reporting.page.tiles import rates, tiles
 from offleash.reporting.samples import SampleStore
 from offleash.stats.change import METRICS
@@ -425,12 +425,12 @@ def _page(
         page_text=page_text,
         parts=[part.words() for part in parts],
         left_out=len(subject.comparisons) - len(subjects),
-        single_training=single_training(subject.several),
+        single_training=single_training_caveat(subject.several),
         runs_are=None if subject.several is None else runs_are_text(subject.several),
         leaderboard=leaderboard_table(subject),
         classes=class_table(subject),
         shared=[(figure, compiled_charts(figure)) for figure in shared_figures],
-        searched=f"{searchable_letters(len(subject.detail.class_P)):,}",
+        searched=f"{searchable_characters(len(subject.detail.class_P)):,}",
         about=Markup(script_json(_about(parts, served))),
         glossary=GLOSSARY,
         misleads=MISREADINGS,

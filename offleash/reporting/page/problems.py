@@ -40,22 +40,22 @@ def embed_problems(detail: ProblemDetail, store: SampleStore, max_bytes: int = M
     changed, others = reading_order(detail)
     # about a dozen texts per problem (2 runs x up to 4 verdicts x SAMPLES_PER_VERDICT, few of them full) share
     # its part of the page
-    letters = int(np.clip(max_bytes / max(len(changed) + len(others), 1) / 12, MIN_CHARACTERS, MAX_CHARACTERS))
+    characters = int(np.clip(max_bytes / max(len(changed) + len(others), 1) / 12, MIN_CHARACTERS, MAX_CHARACTERS))
     out: dict[int, str] = {}
     for rows, limit in ((changed, max_bytes * 4 // 5 if others else max_bytes), (others, max_bytes)):
-        _add_documents(out, rows, limit, store, letters)
+        _add_documents(out, rows, limit, store, characters)
     return EmbeddedProblems(out, _embedded_text(detail, out, len(detail.class_P)))
 
 
-def _add_documents(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, letters: int) -> None:
+def _add_documents(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, characters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
     for start in range(0, len(wanted), BATCH):
         rows = wanted[start : start + BATCH]
         # in batches: one scan of the files serves many problems, and what does not fit any more is never read
-        documents = problem_documents(store, rows, SAMPLES_PER_VERDICT, letters * 2 // 3, letters // 3, ANSWERS)
+        documents = problem_documents(store, rows, SAMPLES_PER_VERDICT, characters * 2 // 3, characters // 3, ANSWERS)
         for row in rows:
-            text = script_json(_with_clipped_question(documents[row], letters))
+            text = script_json(_with_clipped_question(documents[row], characters))
             size += len(text.encode())
             if size > limit and out:
                 return
@@ -81,11 +81,11 @@ def reading_order(detail: ProblemDetail) -> tuple[list[int], list[int]]:
     return [int(row) for row in first], interleaved_rows
 
 
-def _with_clipped_question(document: Json, letters: int) -> Json:
+def _with_clipped_question(document: Json, characters: int) -> Json:
     """The document with a question of bounded length."""
     question = document.get("question")
-    if isinstance(question, str) and len(question) > 2 * letters:
-        return {**document, "question": question[: 2 * letters] + "…"}
+    if isinstance(question, str) and len(question) > 2 * characters:
+        return {**document, "question": question[: 2 * characters] + "…"}
     return document
 
 
@@ -117,22 +117,22 @@ def _embedded_text(detail: ProblemDetail, embedded: dict[int, str], total: int) 
 
 
 MAX_NAME_CHARACTERS = 80  # characters of an id or the name of a benchmark
-MAX_SEARCHED, MIN_SEARCHED, ALL_LETTERS = (
+MAX_SEARCHED, MIN_SEARCHED, ALL_SEARCHED = (
     1000,
     140,
     1_000_000,
 )  # characters of a question that can be searched, and of all of them
 
 
-def searchable_letters(problems: int) -> int:
-    """How many letters of every question a page of so many problems can be searched for."""
-    return max(MIN_SEARCHED, min(MAX_SEARCHED, ALL_LETTERS // max(problems, 1)))
+def searchable_characters(problems: int) -> int:
+    """How many characters of every question a page of so many problems can be searched for."""
+    return max(MIN_SEARCHED, min(MAX_SEARCHED, ALL_SEARCHED // max(problems, 1)))
 
 
 def table(detail: ProblemDetail, embedded_rows: set[int]) -> Json:
     """Every problem of a comparison: what it is, its class, its counts and the evidence of a change."""
     tally, problems = detail.tally, detail.problems
-    searched_characters = searchable_letters(problems.height)
+    searched_characters = searchable_characters(problems.height)
     benchmarks = [single_line(str(name), MAX_NAME_CHARACTERS) for name in tally.benchmark_P]
     return {
         "problem": [

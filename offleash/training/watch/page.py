@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from offleash.render.page import style, template
-from offleash.training.watch.report import COLUMNS, LISTED, WatchedTraining, base_cells, lost_cells, title, window_cells
+from offleash.training.watch.report import (
+    COLUMNS,
+    LISTED,
+    WatchedTraining,
+    base_cells,
+    lost_problem_cells,
+    title,
+    window_cells,
+)
 from offleash.training.watch.windows import WindowStats
 
 WIDTH, HEIGHT = 460, 200  # of a chart
@@ -57,7 +65,7 @@ def watch_page(look: WatchedTraining, seconds: float | None) -> str:
             for window in reversed(look.windows)
         ],
         against=[base_cells(row) for row in reversed(look.against)],
-        lost=[lost_cells(loss) for loss in look.lost[:LISTED]],
+        lost=[lost_problem_cells(loss) for loss in look.lost[:LISTED]],
         hidden=max(len(look.lost) - LISTED, 0),
         axes={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM},
     )

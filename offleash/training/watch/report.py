@@ -106,7 +106,7 @@ def watched_training(
         problems=watch.drawn,
         duplicates=sum(file.repeated for file in folder.files.values()),
         missing=missing + sum(file.damaged for file in folder.files.values()),
-        evaluation=watch.evaluation,
+        evaluation=watch.only_evaluations,
         windows=windows,
         reads_answers=reads_answers,
         losses=watch.losses,
@@ -205,7 +205,7 @@ def file_warnings(watch: Watch, missing: int) -> list[WatchWarning]:
         len(samples)
         for file in files
         for batch, samples in file.samples.items()
-        if batch.evaluation != watch.evaluation
+        if batch.evaluation != watch.only_evaluations
     )
     if left_out:
         text = f"{many(left_out, 'sample')} from evaluations are left out of the windows, which cover training only."
@@ -337,11 +337,11 @@ def _lost_table(look: WatchedTraining) -> Table:
     for name in ("solved", "last at step", "samples since", "by chance"):
         table.add_column(name, justify="right")
     for loss in look.lost[:LISTED]:
-        table.add_row(*lost_cells(loss))
+        table.add_row(*lost_problem_cells(loss))
     return table
 
 
-def lost_cells(loss: LostProblem) -> list[str]:
+def lost_problem_cells(loss: LostProblem) -> list[str]:
     """A problem solved before as it is shown; texts of a log are data, cut and without control characters."""
     return [
         short_name(clean(loss.question or loss.problem), CHARACTERS),

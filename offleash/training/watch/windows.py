@@ -92,7 +92,7 @@ class _History:
     samples: int = 0
     solved: int = 0
     windows: int = 0
-    latest: int = 0  # samples in the latest window that drew it
+    latest_samples: int = 0  # samples in the latest window that drew it
     last_solved: int | None = None  # the last step of the latest window that solved it
     since: int = 0  # samples after that window
 
@@ -235,7 +235,7 @@ class Watch:
     def __init__(self, folder: RolloutFolder, width: int | None = None) -> None:
         self.folder = folder
         self.windows: dict[int, WindowStats] = {}  # by number
-        self.evaluation = False  # whether the windows are of evaluations, because there are no other rollouts
+        self.only_evaluations = False  # whether the windows are of evaluations, because there are no other rollouts
         self.losses = Losses((), 0, 0.0, False)
         self.drawn = 0  # problems with a verdict
         self._width = width
@@ -265,14 +265,14 @@ class Watch:
 
     def _update_windows(self, changed_steps: set[int]) -> set[int]:
         """Compute the windows of the changed steps, or all where their width changed; their numbers."""
-        evaluation = not any(not batch.evaluation for batch in self._steps)
-        steps = sorted(batch.step for batch in self._steps if batch.evaluation == evaluation)
+        only_evaluations = not any(not batch.evaluation for batch in self._steps)
+        steps = sorted(batch.step for batch in self._steps if batch.evaluation == only_evaluations)
         if not steps:
             self.windows.clear()
             return set()
         width = self._width or window_width(steps[0], steps[-1])
-        if (width, evaluation) != (self._used_width, self.evaluation):
-            self._used_width, self.evaluation = width, evaluation
+        if (width, only_evaluations) != (self._used_width, self.only_evaluations):
+            self._used_width, self.only_evaluations = width, only_evaluations
             self.windows.clear()
             changed_steps = set(steps)
         by_window: dict[int, list[int]] = {}
@@ -284,7 +284,7 @@ class Watch:
                 self.windows.pop(number, None)
                 continue
             inside = by_window[number]
-            groups = [group for step in inside for group in self._steps[StepBatch(step, evaluation)]]
+            groups = [group for step in inside for group in self._steps[StepBatch(step, only_evaluations)]]
             self.windows[number] = window_stats(groups, inside, (number + 1) * width)
         return changed
 
@@ -330,10 +330,10 @@ def _lost_problems(history: dict[int, _History]) -> tuple[list[SolvedBefore], Fl
     drawn_twice = [(problem, past) for problem, past in history.items() if past.windows > 1 and past.solved]
     if not drawn_twice:
         return [], np.zeros(0)
-    samples, solved, latest, since = np.array(
-        [(past.samples, past.solved, past.latest, past.since) for _, past in drawn_twice]
+    samples, solved, latest_samples, since = np.array(
+        [(past.samples, past.solved, past.latest_samples, past.since) for _, past in drawn_twice]
     ).T
-    latest_chance = np.exp(log_miss(samples, solved, latest))
+    latest_chance = np.exp(log_miss(samples, solved, latest_samples))
     since_chance = np.exp(log_miss(samples, solved, since))
     listed = [
         SolvedBefore(problem, past.solved, past.samples - past.since, past.last_solved or 0, past.since, float(chance))

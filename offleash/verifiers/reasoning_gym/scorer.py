@@ -39,7 +39,7 @@ from offleash.verifiers.reasoning_gym.guards import (
 from offleash.verifiers.repairs import repair_answer
 from offleash.verifiers.verifier import Case, Judgement
 
-CORRECT = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED_SCORE_TASKS
+CORRECT_SCORE = 0.99  # scorers that round give 0.99 to what agrees to their precision; see ROUNDED_SCORE_TASKS
 SUM_TASKS = frozenset({"countdown", "puzzle24"})
 TASKS_NEEDING_CONSTRUCTOR = frozenset(
     {"sokoban"}
@@ -92,7 +92,7 @@ def _score_answer(task: str, scorer: Any, entry: Entry, text: str) -> Judgement:
         return Judgement(Verdict.FAILED, f"the task's scorer gave up: {type(error).__name__}")
     except Exception as error:  # scorers parse the text without care: what they stumble over is not an answer
         return Judgement(Verdict.WRONG, f"the task's scorer could not read it: {error!r:.200}", score=0.0)
-    if not isfinite(score) or score < CORRECT:
+    if not isfinite(score) or score < CORRECT_SCORE:
         return Judgement(Verdict.WRONG, f"the task's scorer gives it {score:.3g}", score if isfinite(score) else 0.0)
     if reason := lost_credit_reason(task, text, entry, score):
         return Judgement(Verdict.WRONG, reason, score=0.0)
@@ -134,7 +134,7 @@ def lost_credit_reason(task: str, answer: str, entry: Entry, score: float) -> st
     return GUARDS_AFTER[task](answer, entry) if task in GUARDS_AFTER else ""
 
 
-def _same_word(answer: str, entry: Entry) -> str:
+def _wrong_word_reason(answer: str, entry: Entry) -> str:
     """game_of_life_halting compares bool(text), true of any; figlet_font and spell_backward read the beginning only."""
     return "" if _normalised_word(answer) == _normalised_word(entry["answer"]) else "a different word"
 
@@ -144,7 +144,7 @@ def _normalised_word(text: str) -> str:
     return re.sub(r"\s", "", text).lower()
 
 
-def _same_words(separator: str | None) -> Guard:
+def _word_count_guard(separator: str | None) -> Guard:
     """letter_jumble and word_sorting credit the right words followed by any others."""
 
     def guard(answer: str, entry: Entry) -> str:
@@ -154,12 +154,12 @@ def _same_words(separator: str | None) -> Guard:
     return guard
 
 
-def _plain_number(answer: str, entry: Entry) -> str:
+def _not_a_number_reason(answer: str, entry: Entry) -> str:
     """Scorers that drop every comma would read 1,2,3 as 123, and a power of ten of nine digits takes all memory."""
     return "" if NUMBER.fullmatch(answer.strip()) else "not a number"
 
 
-def _whole_number(answer: str, entry: Entry) -> str:
+def _wrong_integer_reason(answer: str, entry: Entry) -> str:
     """calendar_arithmetic credits days that are nearly right, and any number at all where the answer is negative."""
     if not re.fullmatch(r"[+-]?\d+", entry["answer"].strip()):
         return ""  # a weekday, or yes and no: compared as they are
@@ -167,7 +167,7 @@ def _whole_number(answer: str, entry: Entry) -> str:
     return "" if same else "a different number"
 
 
-def _listed_number(answer: str, entry: Entry) -> str:
+def _wrong_candidate_reason(answer: str, entry: Entry) -> str:
     """number_format allows an error of 0.01, within which other candidates lie."""
     if not NUMBER.fullmatch(answer.strip()):
         return "not a number"
@@ -178,7 +178,7 @@ def _listed_number(answer: str, entry: Entry) -> str:
     return "" if nearest_number == Decimal(repr(float(metadata["solution"]))) else "a different candidate"
 
 
-def _single_number(answer: str, entry: Entry) -> str:
+def _wrong_single_number_reason(answer: str, entry: Entry) -> str:
     """gsm_symbolic takes the first digits it finds, without their sign, whatever follows."""
     if re.search(r"\bnot\b|n't\b|≠", answer):
         return "it says what the answer is not"
@@ -188,19 +188,19 @@ def _single_number(answer: str, entry: Entry) -> str:
     return "" if numbers == {Decimal(entry["answer"].replace(",", ""))} else "a different number"
 
 
-def _finite_answer(answer: str, entry: Entry) -> str:
+def _not_finite_reason(answer: str, entry: Entry) -> str:
     """complex_arithmetic gives full marks to nan."""
     return "not a number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
 
 
-def _roots(answer: str, entry: Entry) -> str:
+def _not_roots_reason(answer: str, entry: Entry) -> str:
     """polynomial_equations skips what is no number: where there is no real root, any text would do."""
     text = answer.strip().strip("\"'")
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     return "" if all(NUMBER.fullmatch(part) for part in parts) else "not a list of numbers"
 
 
-def _sorted_numbers(answer: str, entry: Entry) -> str:
+def _wrong_sorting_reason(answer: str, entry: Entry) -> str:
     """number_sorting allows an error of 1 in every number, and NaN for any of them."""
     numbers, expected = json_value(answer.replace("'", '"')), json_value(entry["answer"].replace("'", '"'))
     if not isinstance(numbers, list) or not isinstance(expected, list) or len(numbers) != len(expected):
@@ -214,12 +214,12 @@ def _sorted_numbers(answer: str, entry: Entry) -> str:
     return "" if same else "different numbers"
 
 
-def _grid(answer: str, entry: Entry) -> str:
+def _wrong_grid_reason(answer: str, entry: Entry) -> str:
     """game_of_life counts the cells that agree and ignores rows and columns too many."""
     return "" if json_value(answer) == json_value(entry["answer"]) else "a different grid"
 
 
-def _rows(answer: str, entry: Entry) -> str:
+def _wrong_shape_reason(answer: str, entry: Entry) -> str:
     """pool_matrix takes a row for a column."""
     rows, expected = (
         [line.split() for line in text.splitlines() if line.strip()] for text in (answer, entry["answer"])
@@ -227,32 +227,32 @@ def _rows(answer: str, entry: Entry) -> str:
     return "" if [len(row) for row in rows] == [len(row) for row in expected] else "a matrix of a different shape"
 
 
-def _pair(answer: str, entry: Entry) -> str:
+def _not_a_pair_reason(answer: str, entry: Entry) -> str:
     """advanced_geometry reads the first two of any number of coordinates."""
     is_pair = entry["metadata"]["task_type"] == "orthocenter"
     return "not two coordinates" if is_pair and answer.count(",") != 1 else ""
 
 
-def _fraction(answer: str, entry: Entry) -> str:
+def _not_a_fraction_reason(answer: str, entry: Entry) -> str:
     """fraction_simplification reads a fraction in front and ignores what follows."""
     plain = r"[+-]?\d{1,100}\s*/\s*[+-]?\d{1,100}|\\d?frac\s*\{\s*\d{1,100}\s*\}\s*\{\s*\d{1,100}\s*\}"
     return "" if re.fullmatch(plain, answer.strip().strip("$").strip(), re.ASCII) else "not a fraction"
 
 
-def _mapping(answer: str, entry: Entry) -> str:
+def _ambiguous_mapping_reason(answer: str, entry: Entry) -> str:
     """cryptarithm lets a later digit for a letter replace an earlier one."""
     letters = [pair.split("=")[0].strip() for pair in answer.split(",")]
     return "" if len(letters) == len(set(letters)) else "a letter has two digits"
 
 
-def _colours(answer: str, entry: Entry) -> str:
+def _not_a_colouring_reason(answer: str, entry: Entry) -> str:
     """graph_color takes a list as a map from vertices to colours, and truth values as colours."""
     colouring = json_value(answer)
     plain = isinstance(colouring, dict) and all(type(colour) in (int, str) for colour in colouring.values())
     return "" if plain else "not an object that maps vertices to colours"
 
 
-def _partitions(answer: str, entry: Entry) -> str:
+def _not_partitions_reason(answer: str, entry: Entry) -> str:
     """palindrome_partitioning reads a word as the list of its letters."""
     partitions = json_value(answer)
     if not isinstance(partitions, list) or not all(isinstance(parts, list) for parts in partitions):
@@ -260,48 +260,48 @@ def _partitions(answer: str, entry: Entry) -> str:
     return "" if len(partitions) == len({json.dumps(parts) for parts in partitions}) else "not a list of partitions"
 
 
-def _only_characters(allowed: str, what: str) -> Guard:
+def _allowed_characters_guard(allowed: str, what: str) -> Guard:
     """kakurasu keeps the digits 0 and 1 of any text, survo whatever words are numbers."""
     whole = re.compile(rf"[{allowed}]*")
     return lambda answer, entry: "" if whole.fullmatch(answer) else f"not {what}"
 
 
-def _roles(answer: str, entry: Entry) -> str:
+def _unknown_word_reason(answer: str, entry: Entry) -> str:
     """knights_knaves skips every word that is neither a name nor a role, "or" and "not" as well."""
     words, known = (set(re.findall(r"\w+", text.lower())) for text in (answer, entry["answer"]))
     unknown_words = words - known - {"is", "a", "an", "and"}
     return f"{min(unknown_words)!r:.40} says something else" if unknown_words else ""
 
 
-def _duration(answer: str, entry: Entry) -> str:
+def _not_a_duration_reason(answer: str, entry: Entry) -> str:
     """time_intervals reads the numbers in front and ignores what follows."""
     whole = r"[+-]?(?:\d{1,9}(?: days?)?)?(?:,? ?\d{1,3}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
     return "" if re.fullmatch(whole, answer.strip(), re.ASCII) else "not a duration"
 
 
 GUARDS_AFTER: dict[str, Guard] = {
-    "advanced_geometry": _pair,
-    "calendar_arithmetic": _whole_number,
-    "chain_sum": _plain_number,
-    "complex_arithmetic": _finite_answer,
-    "cryptarithm": _mapping,
-    "figlet_font": _same_word,
-    "fraction_simplification": _fraction,
-    "game_of_life": _grid,
-    "game_of_life_halting": _same_word,
-    "graph_color": _colours,
-    "gsm_symbolic": _single_number,
-    "kakurasu": _only_characters(r"01\s\[\],", "a grid of 0 and 1"),
-    "knights_knaves": _roles,
-    "letter_jumble": _same_words(None),
-    "number_format": _listed_number,
-    "number_sorting": _sorted_numbers,
-    "palindrome_partitioning": _partitions,
-    "polynomial_equations": _roots,
-    "pool_matrix": _rows,
-    "products": _plain_number,
-    "spell_backward": _same_word,
-    "survo": _only_characters(r"\d\s\[\],-", "a grid of numbers"),
-    "time_intervals": _duration,
-    "word_sorting": _same_words(","),
+    "advanced_geometry": _not_a_pair_reason,
+    "calendar_arithmetic": _wrong_integer_reason,
+    "chain_sum": _not_a_number_reason,
+    "complex_arithmetic": _not_finite_reason,
+    "cryptarithm": _ambiguous_mapping_reason,
+    "figlet_font": _wrong_word_reason,
+    "fraction_simplification": _not_a_fraction_reason,
+    "game_of_life": _wrong_grid_reason,
+    "game_of_life_halting": _wrong_word_reason,
+    "graph_color": _not_a_colouring_reason,
+    "gsm_symbolic": _wrong_single_number_reason,
+    "kakurasu": _allowed_characters_guard(r"01\s\[\],", "a grid of 0 and 1"),
+    "knights_knaves": _unknown_word_reason,
+    "letter_jumble": _word_count_guard(None),
+    "number_format": _wrong_candidate_reason,
+    "number_sorting": _wrong_sorting_reason,
+    "palindrome_partitioning": _not_partitions_reason,
+    "polynomial_equations": _not_roots_reason,
+    "pool_matrix": _wrong_shape_reason,
+    "products": _not_a_number_reason,
+    "spell_backward": _wrong_word_reason,
+    "survo": _allowed_characters_guard(r"\d\s\[\],-", "a grid of numbers"),
+    "time_intervals": _not_a_duration_reason,
+    "word_sorting": _word_count_guard(","),
 }

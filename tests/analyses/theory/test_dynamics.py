@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.analyses.theory.dynamics import Dynamics, Measurements, rollouts, train
+from offleash.analyses.theory.dynamics import Dynamics, MeasurementSettings, rollouts, train
 from offleash.analyses.theory.exact import divergence, entropy, success_rates
 from offleash.analyses.theory.policy import (
     DELTA,
@@ -121,7 +121,7 @@ def test_no_group_lowers_the_success_rate_of_any_problem_in_a_table(seed: int, m
     world = random_world(rng, 4, 5)
     before_X = success_rates(world.base_XY, world.correct_XY)
     after_XY = train(
-        tabular(world), world, Dynamics(method, group, 0.5, 5), rng, Measurements((1,))
+        tabular(world), world, Dynamics(method, group, 0.5, 5), rng, MeasurementSettings((1,))
     ).final.probability_XY
     assert (success_rates(after_XY, world.correct_XY) >= before_X - 1e-12).all()
 
@@ -142,7 +142,7 @@ def test_the_logit_of_an_answer_that_nobody_drew_stays_and_its_probability_moves
 
 def test_seeded_answers_reach_what_on_policy_rollouts_never_see() -> None:
     world = world_of({"RARE": 1e-6, "wrong": 1 - 1e-6})
-    how, seed_X = Measurements((1,)), np.array([0])
+    how, seed_X = MeasurementSettings((1,)), np.array([0])
     plain, seeded = (
         train(tabular(world), world, Dynamics(rate=1.0, seeded=share), np.random.default_rng(0), how, seed_X)
         for share in (0.0, 0.25)
@@ -171,7 +171,7 @@ def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> N
         "leash": Dynamics(steps=300, kl=0.1),
     }
     ends = {
-        name: train(tabular(world), world, recipe, np.random.default_rng(0), Measurements((1,), 0.01))
+        name: train(tabular(world), world, recipe, np.random.default_rng(0), MeasurementSettings((1,), 0.01))
         for name, recipe in recipes.items()
     }
     assert ends["bonus"].entropy_S[-1] > ends["plain"].entropy_S[-1] + 0.1
@@ -182,7 +182,7 @@ def test_an_entropy_bonus_keeps_more_entropy_and_a_leash_more_of_the_base() -> N
 def test_a_history_begins_with_the_base_and_tells_what_was_kept() -> None:
     world = random_world(np.random.default_rng(13), 6, 6)
     one = train(
-        tabular(world), world, Dynamics(steps=25), np.random.default_rng(0), Measurements((1, 4), 0.01, every=10)
+        tabular(world), world, Dynamics(steps=25), np.random.default_rng(0), MeasurementSettings((1, 4), 0.01, every=10)
     )
     assert one.step_S.tolist() == [0, 10, 20, 25]
     rate_X = success_rates(world.base_XY, world.correct_XY)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offleash.analyses.theory.dynamics import Dynamics, Measurements, train
+from offleash.analyses.theory.dynamics import Dynamics, MeasurementSettings, train
 from offleash.analyses.theory.exact import Level, entropy, pass_at_k, success_rates, support
 from offleash.analyses.theory.policy import TabularPolicy, logits_of, matched_beta, tabular, tilt, tilted_rates
 from offleash.analyses.theory.statements.reweighting import EXAMPLE_WORLD
@@ -59,14 +59,18 @@ def test_what_cannot_be_matched_has_beta_0_or_infinity() -> None:
 def test_exact_training_of_a_table_under_a_kl_leash_ends_in_the_tilt() -> None:
     world = random_world(np.random.default_rng(3), 4, 5, concentration=1.0)
     recipe = Dynamics("reinforce", group=None, rate=2.0, steps=3_000, kl=0.5)
-    final = train(tabular(world), world, recipe, np.random.default_rng(0), Measurements((1,), every=10_000)).final
+    final = train(
+        tabular(world), world, recipe, np.random.default_rng(0), MeasurementSettings((1,), every=10_000)
+    ).final
     assert final.probability_XY == pytest.approx(tilt(world, 2.0), abs=1e-6)
 
 
 def test_without_a_leash_it_does_not_end_in_the_limit_of_the_tilt() -> None:
     world = world_of({"A": 0.4, "B": 0.1, "c": 0.5})
     recipe = Dynamics("reinforce", group=None, rate=1.0, steps=3_000)
-    final = train(tabular(world), world, recipe, np.random.default_rng(0), Measurements((1,), every=10_000)).final
+    final = train(
+        tabular(world), world, recipe, np.random.default_rng(0), MeasurementSettings((1,), every=10_000)
+    ).final
     p_XY = final.probability_XY
     assert p_XY[0, 0] + p_XY[0, 1] > 0.99
     assert p_XY[0, 1] < 0.1 < tilt(world, float("inf"))[0, 1]  # the rarer correct answer even lost

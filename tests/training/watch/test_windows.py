@@ -157,11 +157,11 @@ def test_looks_one_by_one_end_where_one_look_does(tmp_path: Path) -> None:
 def test_evaluations_are_shown_where_there_is_nothing_else(tmp_path: Path) -> None:
     write_steps(make(tmp_path / "validation"), np.ones((2, 3, 4), dtype=bool), reward=1.0)
     watch = watched(tmp_path)
-    assert watch.evaluation
+    assert watch.only_evaluations
     assert [window.samples for window in watch.ordered] == [12, 12]
     write_steps(make(tmp_path / "rollouts"), np.zeros((1, 3, 4), dtype=bool))
     watch.refresh()
-    assert not watch.evaluation
+    assert not watch.only_evaluations
     look = watched_training(watch)
     assert look.samples == 12
     assert "24 samples from evaluations are left out" in next(w.text for w in look.warnings if w.code == "evaluations")

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from offleash.analyses.theory.dynamics import Dynamics, Measurements, train
+from offleash.analyses.theory.dynamics import Dynamics, MeasurementSettings, train
 from offleash.analyses.theory.exact import pass_at_k, success_rates
 from offleash.analyses.theory.policy import METHODS, SharedPolicy, TabularPolicy, nucleus, shared, tabular, tied
 from offleash.analyses.theory.statements.statement import (
@@ -24,7 +24,7 @@ SEARCHED_WORLDS = 150
 EPSILON = 0.01
 TOP_P = 0.95  # the decoding of arXiv:2507.14843
 CEILING = float("inf")
-FINAL_MEASUREMENT = Measurements(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
+FINAL_MEASUREMENT = MeasurementSettings(k_K=(1,), every=1_000)  # the checks look at the end, not along the way
 TRAINING = Dynamics("reinforce", group=8, rate=1.0, steps=40)
 TOP_P_RUN = Dynamics("reinforce", group=None, rate=1.0, steps=60, top_p=TOP_P)
 
