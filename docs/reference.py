@@ -37,8 +37,9 @@ def cli() -> str:
     parts = [
         HEAD,
         "# The command line",
-        "Every verb takes `--json` (the keys are in [json.md](json.md)) and `--help`. A verb is a function of Python "
-        "too, with the same options: [api.md](api.md). Progress goes to standard error, results to standard output. "
+        "Every command takes `--json` (the keys are in [json.md](json.md)) and `--help`. A command is a function "
+        "in Python too, with the same options: [api.md](api.md). Progress goes to standard error, results to standard "
+        "output. "
         "`offleash completion bash`, `zsh` or `fish` prints a script for shell completion.",
         EXIT_CODES,
     ]
@@ -83,7 +84,7 @@ def api() -> str:
     parts = [
         HEAD,
         "# The Python interface",
-        "`import offleash as ol`. Every verb of the [command line](cli.md) is a function with the same options, "
+        "`import offleash as ol`. Every command of the [command line](cli.md) is a function with the same options, "
         "checked in the same place: a flag `--max-tokens` is the keyword `max_tokens`. Where a flag is called "
         "otherwise, the tables say it.",
         "Options that several functions share are [groups](#groups-of-options): `ol.draw(..., "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Watch a training by its rollout files. Here a script plays the trainer: 40 steps of verl dumps in which pass@1 rises
-# while some problems that were solved now and then are lost. For a training of yours, give the folder in which it writes.
+# Watch a training run by its rollout files. Here a script plays the trainer: 40 steps of verl dumps in which pass@1 rises
+# while some problems that were solved now and then are lost. For a training run of yours, give the folder in which it writes.
 #
 #   TRL        GRPOConfig(log_completions=True, output_dir="outputs")    offleash watch outputs/completions
 #   verl       trainer.rollout_data_dir=rollouts                         offleash watch rollouts
@@ -45,5 +45,5 @@ offleash watch "$folder/rollouts" --once --window 5 --page "$folder/watch.html"
 # the same for programs
 offleash watch "$folder/rollouts" --once --window 5 --json > "$folder/watch.json"
 
-# without --once it follows the training until Ctrl-C, and rewrites the page after every step:
+# without --once it follows the training run until Ctrl-C, and rewrites the page after every step:
 #   offleash watch runs/watch/rollouts --page runs/watch/watch.html

@@ -20,8 +20,8 @@ class OffleashError(Exception):
 MOST_LISTED = 12  # names beside a suggestion: more would hide it
 
 
-def unknown(kind: str, typed: str, known: Iterable[str]) -> OffleashError:
-    """An error for a name that does not exist, with the nearest one that does.
+def unknown(kind: str, typed: str, known: Iterable[str], where: str = "") -> OffleashError:
+    """An error for a name that does not exist (`where`: " in FILE"), with the nearest one that does.
 
     >>> print(unknown("verifier", "maht", ["math", "number"]))
     There is no verifier 'maht'. Did you mean 'math'? Known: math, number.
@@ -34,4 +34,4 @@ def unknown(kind: str, typed: str, known: Iterable[str]) -> OffleashError:
     close_matches.sort(key=lambda name: sorted(name) != sorted(typed))
     hint = f" Did you mean {close_matches[0]!r}?" if close_matches else ""
     listed = "" if close_matches and len(names) > MOST_LISTED else f" Known: {', '.join(names)}."
-    return OffleashError(f"There is no {kind} {typed!r}.{hint}{listed}")
+    return OffleashError(f"There is no {kind} {typed!r}{where}.{hint}{listed}")

@@ -96,7 +96,7 @@ def load_plugin(reference: str, kind: str) -> object:
 
 def _module(where: str) -> ModuleType:
     """The module of a reference; a file is loaded again when it has changed, as notebooks change files."""
-    _search(Path.cwd())
+    _add_to_import_path(Path.cwd())
     if not where.endswith(".py"):
         try:
             return importlib.import_module(where)
@@ -110,7 +110,7 @@ def _module(where: str) -> ModuleType:
         raise PluginError(
             f"there is no file {where}" + (f"; the closest name is {close_matches[0]}" if close_matches else "")
         )
-    _search(path.parent)  # it may import modules next to it
+    _add_to_import_path(path.parent)  # it may import modules next to it
     state = path.stat()
     return _file_module(path, state.st_mtime_ns, state.st_size)
 
@@ -132,7 +132,7 @@ def _file_module(path: Path, modified_at: int, size: int) -> ModuleType:
     return module
 
 
-def _search(folder: Path) -> None:
+def _add_to_import_path(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

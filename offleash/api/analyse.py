@@ -95,10 +95,10 @@ def likelihood(
     first: Annotated[int, Flag("Only the first N samples of each problem.", metavar="N", least=1)] = 32,
     scoring: Annotated[bool, Flag("Compute missing scores; --no-scoring uses only stored ones.")] = True,
     model_before: Annotated[
-        str | None, Flag("hf:PATH of the model of BEFORE, if the run does not record it.", metavar="MODEL")
+        str | None, Flag("hf:PATH of BEFORE's model, if the run does not record it.", metavar="MODEL")
     ] = None,
     model_after: Annotated[
-        str | None, Flag("hf:PATH of the model of AFTER, if the run does not record it.", metavar="MODEL")
+        str | None, Flag("hf:PATH of AFTER's model, if the run does not record it.", metavar="MODEL")
     ] = None,
     at: At = None,
     allow: Allow = (),
@@ -270,7 +270,7 @@ def plan_training(
     reading: Reading = Reading(),
     progress: Progress = silent,
 ) -> "TrainingPlanResult":
-    """Plan a training: which groups would teach nothing, and which problems a group would never see solved.
+    """Plan a training run: which groups would teach nothing, and which problems a group would never see solved.
 
     From the base's counts on the training problems: the share of groups that are all wrong or all right at group sizes
     from 8 to 512, problems that are too rare for a group, weights for a curriculum, and from a run folder with

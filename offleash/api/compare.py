@@ -60,7 +60,7 @@ def compare(
         ),
     ] = None,
     per: Annotated[str, Flag("What to count.", choices=("problem", "answer", "solution"))] = "problem",
-    tau: Annotated[float, Flag("Success rate threshold of the rule 'above'.", metavar="RATE", least=0, below=1)] = 0.0,
+    tau: Annotated[float, Flag("Success rate threshold for the rule 'above'.", metavar="RATE", least=0, below=1)] = 0.0,
     unread: Annotated[
         str, Flag("Keep samples without a readable answer (as not correct), or drop them.", choices=("keep", "drop"))
     ] = "keep",
@@ -125,7 +125,7 @@ def compare(
     """What RL kept, lost and gained, with error bars and with what chance alone would produce.
 
     Each of several runs after the first is compared with the first, and tests are corrected over all of them;
-    checkpoints of one training (--runs-are) are also compared as their union.
+    checkpoints of one training run (--runs-are) are also compared as their union.
     With --verifier, samples are judged first, those in other tools' logs too, and disagreements with the logs' own
     verdicts are counted.
 
@@ -165,7 +165,7 @@ def compare(
         return ComparisonResult(ComparisonInputs(()), schema_only=True)
     if verifier is None and (judging != Judging() or problems is not None or opened):
         raise OffleashError(
-            "--problems, --opened, --jobs, --no-cache, --judge and other options of judging need a verifier. "
+            "--problems, --opened, --jobs, --no-cache, --judge and other options for judging need a verifier. "
             "Add --verifier NAME."
         )
     _check_problem_files(list, out, csv)
@@ -359,7 +359,7 @@ def _format(name: str | None, out: Path | None) -> str:
 def _samples(result: "ComparisonResult") -> "ComparisonResult":
     if result.certified:
         raise OffleashError(
-            "Certificates hold exact probabilities and no samples, so they have no report, figure or view. "
+            "Certificates hold exact probabilities, not samples, so they have no report, figure or view. "
             "Use offleash compare, with --json for programs."
         )
     return result

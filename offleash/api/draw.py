@@ -230,7 +230,7 @@ def sweep(
         from offleash.render.output import check_writable
 
         if prompts:
-            raise OffleashError("--figure shows one prompt, and --prompts draws under several. Leave one out.")
+            raise OffleashError("--figure shows one prompt, but --prompts draws under several. Leave one out.")
         check_writable(Path(figure), option="--figure")
         kind_of(Path(figure))
     if prompts and prompting.prompt is not None:

@@ -1,4 +1,4 @@
-"""watch: follow a training by the rollouts that its trainer writes."""
+"""watch: follow a training run by the rollouts that its trainer writes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +30,7 @@ def watch(
     every: Annotated[float, Flag("Seconds between updates.", metavar="SECONDS", least=0.1, most=86_400)] = 5.0,
     page: Annotated[str | Path | None, Flag("Write a page that reloads itself.", metavar="FILE.html")] = None,
     tokenizer: Annotated[
-        str | None, Flag("Tokenizer of logs that hold token ids (open-instruct): a path or a hub id.", metavar="NAME")
+        str | None, Flag("Tokenizer for logs that hold token ids (open-instruct): a path or a hub id.", metavar="NAME")
     ] = None,
     verifier: Verifier = None,
     opened: Opened = False,
@@ -39,7 +39,7 @@ def watch(
     reading: Reading = Reading(),
     progress: Progress = silent,
 ) -> "WatchResult | WatchSession":
-    """Follow a training by its rollout files, without a change to the trainer.
+    """Follow a training run by its rollout files, without a change to the trainer.
 
     Reads what TRL, verl, prime-rl, NeMo-RL, SkyRL, open-instruct, ms-swift, AReaL and ART write, as it appears: pass@1
     and pass@G by windows of steps, groups without signal, answer entropy, problems that were solved and no longer are.

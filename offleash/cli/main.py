@@ -68,13 +68,13 @@ def overview(group: str = "") -> str:
     from textwrap import fill
 
     width = min(max(get_terminal_size().columns, 60), 110)
-    lines = [f"Usage: offleash {f'{group} ' if group else ''}VERB ...", "", fill(GROUPS.get(group, ABOUT), width)]
+    lines = [f"Usage: offleash {f'{group} ' if group else ''}COMMAND ...", "", fill(GROUPS.get(group, ABOUT), width)]
     for section, verbs in SECTIONS.items():
         listed = [verb for verb in verbs if verb.name.startswith(f"{group} " if group else "")]
         if listed:
             lines += ["", f"{section}:"]
         lines += [f"  {verb.name:<13} {verb.summary}" for verb in listed]
-    more = "offleash VERB --help: options and examples. offleash completion bash, zsh or fish: shell completion."
+    more = "offleash COMMAND --help: options and examples. offleash completion bash, zsh or fish: shell completion."
     return "\n".join([*lines, "", fill(more, width), "", fill(EXIT_CODES, width)])
 
 
@@ -83,16 +83,18 @@ def _unknown_verb_error(first: str, second: str) -> OffleashError:
     if first in GROUPS:  # before it was a group, `plan` took pilots
         verbs = [name.split()[1] for name in VERBS if name.startswith(f"{first} ")]
         near = get_close_matches(second, verbs, n=1)
-        step = f"Type: offleash {first} {verbs[0]} {second}." if len(verbs) == 1 else f"Its verbs: {', '.join(verbs)}."
-        return OffleashError(f"{first} has no verb {second!r}. {f'Did you mean {near[0]!r}?' if near else step}")
+        step = (
+            f"Type: offleash {first} {verbs[0]} {second}." if len(verbs) == 1 else f"Its commands: {', '.join(verbs)}."
+        )
+        return OffleashError(f"{first} has no command {second!r}. {f'Did you mean {near[0]!r}?' if near else step}")
     if first in OLD_VERBS:
-        return OffleashError(f"offleash no longer has the verb {first!r}. Use {OLD_VERBS[first]!r}.")
+        return OffleashError(f"offleash no longer has the command {first!r}. Use {OLD_VERBS[first]!r}.")
     if first.startswith("-"):
-        return OffleashError(f"offleash has no option {first!r}. Options follow a verb: offleash VERB --help.")
+        return OffleashError(f"offleash has no option {first!r}. Options follow a command: offleash COMMAND --help.")
     known = [*(name for name in VERBS if " " not in name), *GROUPS, COMPLETION]
     near = get_close_matches(first, known, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Its verbs: {', '.join(known)}."
-    return OffleashError(f"offleash has no verb {first!r}. {hint}")
+    hint = f"Did you mean {near[0]!r}?" if near else f"Its commands: {', '.join(known)}."
+    return OffleashError(f"offleash has no command {first!r}. {hint}")
 
 
 def run_guarded(command: Callable[[], object]) -> None:

@@ -62,7 +62,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
     "Train": (
         Verb("train", f"{API}.train:train", "Train a model with an RLVR method"),
         Verb("blend", f"{API}.blend:blend", "Write models between two checkpoints"),
-        Verb("watch", f"{API}.watch:watch", "Follow a training by its rollout files"),
+        Verb("watch", f"{API}.watch:watch", "Follow a training run by its rollouts"),
         Verb("lab list", f"{LAB}:lab_list", "List the small worlds"),
         Verb("lab model", f"{LAB}:lab_model", "Copy a world's base model"),
         Verb("lab problems", f"{LAB}:lab_problems", "Write problems of a world"),
@@ -79,7 +79,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
 }
 VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}
 GROUPS = {
-    "plan": "Plan a study before drawing samples, or a training before it begins.",
+    "plan": "Plan a study before drawing samples, or a training run before it starts.",
     "lab": "Small worlds for experiments: problems, expert traces and base models.",
 }
 # Former names of verbs: the error names the new one. To be removed with 0.2.

@@ -22,9 +22,9 @@ CHARACTERS_SHOWN = 60  # characters of a text in a message
 # What helps where no problem is common, by the reason.
 NO_ID_DECIDES = "no id decides"
 NEXT_STEPS = {
-    "another text": " If only the prompt templates differ, --map question= ignores them, so that ids decide.",
+    "a different text": " If only the prompt templates differ, --map question= ignores them, so that ids decide.",
     NO_ID_DECIDES: " If the ids are sample ids, --map problem= treats equal texts as samples of one problem.",
-    "another gold answer": " If that column does not hold golds, --map gold= ignores it.",
+    "a different gold answer": " If that column does not hold golds, --map gold= ignores it.",
 }
 UNMATCHED = "problems_unmatched"  # the code of a warning
 
@@ -181,11 +181,11 @@ def _unmatched_notes(
 ) -> list[Note]:
     """Problems that share a text or an id with one of the other run and are still not the same, with the reason."""
     words = {
-        "gold_key": "another gold answer",
-        "pictures": "other images",
-        "hash": "another text",
-        "context_hash": "another context",
-        **{f"{name}_hash": f"other {name}" for name in HASHED if name != "context"},
+        "gold_key": "a different gold answer",
+        "pictures": "different images",
+        "hash": "a different text",
+        "context_hash": "a different context",
+        **{f"{name}_hash": f"different {name}" for name in HASHED if name != "context"},
     }
     by_text = _unpaired(left, right, pairs, ["hash"])
     by_id = _unpaired(left, right, pairs, ["problem"])
@@ -273,7 +273,7 @@ def allowed(words: Sequence[str]) -> frozenset[str]:
     """What may differ between runs, from the words of --allow."""
     for word in words:
         if word not in ALLOWED_DIFFERENCES:
-            raise unknown("value of --allow", word, ALLOWED_DIFFERENCES)
+            raise unknown("--allow value", word, ALLOWED_DIFFERENCES)
     return frozenset(words)
 
 
@@ -310,7 +310,7 @@ def _differing_prompts(before: Run, after: Run) -> tuple[Note, ...]:
         return ()
     text = (
         f"{before.name} and {after.name} were drawn with different prompts (--prompt, --system or --chat-kwargs), so a "
-        "difference may be the prompt's; offleash sweep --prompts compares prompts"
+        "difference may be due to the prompts; to compare prompts, use offleash sweep --prompts"
     )
     return (Note(text, warning=True, code="prompts_differ"),)
 

@@ -1,4 +1,4 @@
-"""Several runs after the first: checkpoints of one training, its seeds or several methods; the union of checkpoints.
+"""Several runs after the first: checkpoints of one training run, seeds or methods; the union of checkpoints.
 
 What they are is said by `--runs-are`, else guessed from their names. Only checkpoints have a union and a trend. A
 problem that one checkpoint loses another may still reach: their union says whether training lost a problem for good, or
@@ -82,7 +82,7 @@ def check_runs_are(runs: Sequence[Run], given: RunsAre | None) -> None:
 
 
 @dataclass(frozen=True)
-class Union:
+class CheckpointUnion:
     """The first run at k against all others together: at k each, and at the same total budget."""
 
     k: int  # samples per problem of the first run
@@ -92,7 +92,7 @@ class Union:
     equal_k: tuple[float, float, float, float] | None  # with k split over the checkpoints; None when k < checkpoints
 
 
-def union(runs: Sequence[Run], at: int | None = None) -> Union:
+def union(runs: Sequence[Run], at: int | None = None) -> CheckpointUnion:
     """What the runs after the first reach together, on the problems that all of them have.
 
     Args:
@@ -116,7 +116,7 @@ def union(runs: Sequence[Run], at: int | None = None) -> Union:
         return both, gained, lost, max(len(pair_tally) - both - gained - lost, 0.0)
 
     each, equal = np.full((1, others), k), _shares(k, others)
-    return Union(k, others, len(pair_tally), cells(each), cells(equal) if k >= others else None)
+    return CheckpointUnion(k, others, len(pair_tally), cells(each), cells(equal) if k >= others else None)
 
 
 def _shares(k: int, others: int) -> Integer:

@@ -128,7 +128,7 @@ class Comparison:
 
 
 def compare_all(runs: Sequence[Run], question: Question | None = None) -> list[Comparison]:
-    """The first run against each of the others: checkpoints of one training, its seeds, or several methods.
+    """The first run against each of the others: checkpoints of one training run, its seeds, or several methods.
 
     Args:
         runs: the run before, then one or more runs after.

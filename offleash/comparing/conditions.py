@@ -144,7 +144,7 @@ def check_budget(condition: Condition, most: int) -> None:
     """Refuse a condition on pass@k at more samples than there are."""
     if condition.k is not None and condition.k > most:
         raise OffleashError(
-            f"The condition {condition} needs {condition.k:,} samples per problem, and the runs have {most:,}. "
+            f"The condition {condition} needs {condition.k:,} samples per problem, but the runs have {most:,}. "
             f"Use {condition.metric}{most} or a smaller budget."
         )
 

@@ -372,7 +372,7 @@ def check_flips(question: Question) -> None:
     """Refuse a question whose classes are not those of problems by their first k samples: see `can_flip`."""
     if question.per is not Per.PROBLEM:
         raise OffleashError(
-            f"--flips lists problems, and --per {question.per.value} has no class O. Use --per problem."
+            f"--flips lists problems, but --per {question.per.value} has no class O. Use --per problem."
         )
     if question.drop_unread:
         raise OffleashError("--flips needs the same samples under every alternative. Leave out --unread drop.")

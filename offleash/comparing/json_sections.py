@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import CheckpointUnion
 from offleash.comparing.compare import GAP_BUDGET, Comparison
 from offleash.comparing.diversity import Diversity
 from offleash.comparing.per_benchmark import BenchmarkChange, Macro
@@ -94,7 +94,7 @@ def support_section(change: SupportChange) -> Json:
     return section
 
 
-def union_section(union: Union) -> Json:
+def union_section(union: CheckpointUnion) -> Json:
     """What several checkpoints reach together, against the first run."""
 
     def table(cells: tuple[float, ...] | None) -> Json | None:

@@ -52,14 +52,14 @@ def leaderboard(comparisons: Sequence[Comparison]) -> list[LeaderboardRow]:
 
 def _first_row(comparison: Comparison) -> LeaderboardRow:
     k = comparison.change.k
-    first, all_k = (_pass(comparison, budget, "before") for budget in (1, k))
+    first, all_k = (_pass_estimate(comparison, budget, "before") for budget in (1, k))
     return LeaderboardRow(comparison.before.name, k, first, all_k, None, None, None, None, None)
 
 
 def _row(comparison: Comparison) -> LeaderboardRow:
     change = comparison.change
     SRR, NDR, NSCR = (Estimate(change.value[name], change.interval[name]) for name in RATE_NAMES)
-    first, all_k = (_pass(comparison, budget, "after") for budget in (1, change.k))
+    first, all_k = (_pass_estimate(comparison, budget, "after") for budget in (1, change.k))
     finding = headline(comparison).finding
     return LeaderboardRow(comparison.after.name, change.k, first, all_k, SRR, NDR, NSCR, _redraw(change), finding)
 
@@ -68,7 +68,7 @@ def _redraw(change: SupportChange) -> dict[str, float] | None:
     return None if change.redraw is None else {name: change.redraw.value.get(name, math.nan) for name in RATE_NAMES}
 
 
-def _pass(comparison: Comparison, k: int, side: str) -> Estimate | None:
+def _pass_estimate(comparison: Comparison, k: int, side: str) -> Estimate | None:
     """pass@k of one run; None per answer or solution."""
     if comparison.tally.per is not Per.PROBLEM:
         return None

@@ -24,9 +24,9 @@ class Unread(StrEnum):
 class RunsAre(StrEnum):
     """What several runs after the first are to each other."""
 
-    CHECKPOINTS = "checkpoints"  # of one training: they have a union and a trend
-    SEEDS = "seeds"  # trainings of one method that differ in their seed
-    METHODS = "methods"  # trainings that differ otherwise
+    CHECKPOINTS = "checkpoints"  # of one training run: they have a union and a trend
+    SEEDS = "seeds"  # training runs of one method that differ in their seed
+    METHODS = "methods"  # training runs that differ otherwise
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def question(
         allow=allowed(allow),
         replicates=replicates,
         seed=seed,
-        runs_are=None if runs_are is None else choice("value of --runs-are", runs_are, RunsAre),
+        runs_are=None if runs_are is None else choice("--runs-are value", runs_are, RunsAre),
     )
 
 

@@ -1,6 +1,6 @@
 """From what a user names to comparisons: load the runs, compare them, and list the problems whose class can flip.
 
-Each of several runs after the first is compared with the first; checkpoints of one training also have a union.
+Each of several runs after the first is compared with the first; checkpoints of one training run also have a union.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from offleash.comparing.checkpoints import Union, check_runs_are, several_runs_of, union
+from offleash.comparing.checkpoints import CheckpointUnion, check_runs_are, several_runs_of, union
 from offleash.comparing.compare import Comparison, compare_all
 from offleash.comparing.question import Question, RunsAre
 from offleash.data.run import Run
@@ -90,7 +90,7 @@ class ComparisonInputs:
 
     def compare(
         self, question: Question | None = None, progress: Progress = silent
-    ) -> tuple[list[Comparison], Union | None]:
+    ) -> tuple[list[Comparison], CheckpointUnion | None]:
         """The first run against each of the others; several checkpoints also against the first as their union."""
         comparisons, together = compare_inputs(
             self.runs, self.options, question, self.before, self.after, progress, {**self.judged, **(self.copied or {})}
@@ -112,7 +112,7 @@ def compare_inputs(
     after: str | None = None,
     progress: Progress = silent,
     copied: Mapping[str, tuple[Note, ...]] | None = None,
-) -> tuple[list[Comparison], Union | None]:
+) -> tuple[list[Comparison], CheckpointUnion | None]:
     """Load the runs and compare the first with each of the others; several checkpoints also as their union.
 
     `copied` has the notes of logs that were copied into run folders, by run.

@@ -205,7 +205,7 @@ def listed_from_text(evidence: Evidence) -> str:
 def runs_are_text(several: SeveralRuns) -> str:
     """What several runs after the first are taken for, and why: one line above their table."""
     what = {
-        RunsAre.CHECKPOINTS: "checkpoints of one training",
+        RunsAre.CHECKPOINTS: "checkpoints of one training run",
         RunsAre.SEEDS: "seeds of one method",
         RunsAre.METHODS: "different methods",
     }[several.value]
@@ -217,14 +217,14 @@ def runs_are_text(several: SeveralRuns) -> str:
 
 
 def single_training_caveat(several: SeveralRuns | None) -> str | None:
-    """What one training per method leaves out; None where several seeds were compared."""
+    """What one training run per method leaves out; None where several seeds were compared."""
     return None if several is not None and several.value is RunsAre.SEEDS else SINGLE_TRAINING
 
 
 NOISY_SHARES = (0.07, 0.77)  # of 30 and of 500 problems: tests/stats/test_single_training.py (docs/statistics.md)
 SINGLE_TRAINING = (
-    "One training per method: intervals and tests are about these models, not about what another training seed would "
-    "give. Where equivalent trainings differ by noise of SD 1 in the logit of each problem's rate, "
+    "One training run per method: intervals and tests are about these models, not about what another training seed "
+    "would give. Where equivalent training runs differ by noise of SD 1 in the logit of each problem's rate, "
     f"{NOISY_SHARES[0]:.0%} to {NOISY_SHARES[1]:.0%} of simulated studies show significant losses, depending on the "
     "numbers of problems and samples and on the rates."
 )

@@ -57,7 +57,7 @@ def symlink_error(link: Path, run: Path) -> OffleashError:
     """What to say of a link that would be written through."""
     copy = f"cp -rL {quote(str(run))} COPY"
     return OffleashError(
-        f"{link} is a symbolic link to {link.readlink()}, and nothing is written through links in a run folder. "
+        f"{link} is a symbolic link to {link.readlink()}, but nothing is written through links in a run folder. "
         f"Remove it, or use a copy without links: {copy}."
     )
 

@@ -1,8 +1,9 @@
 """Is this the same run? What a folder was made with against what a command asks for, and one refusal for all.
 
-Whatever can be resumed (samples, certificates, sweeps, scores, trainings) holds a description of what made it. Adding
-to it by another model, decoding or problem set would mix two things under one name, and no statistic could separate
-them again, so every verb compares the two descriptions before it writes, and refuses with the settings that differ.
+Whatever can be resumed (samples, certificates, sweeps, scores, training runs) holds a description of what made it.
+Adding to it by another model, decoding or problem set would mix two things under one name, and no statistic could
+separate them again, so every verb compares the two descriptions before it writes, and refuses with the
+settings that differ.
 """
 
 import json

@@ -64,7 +64,7 @@ def choose_verdicts(run: Path, folder: Path, available: Sequence[str], requested
             else [name for name in available if name.startswith(f"{requested_folder}@")]
         )
         if not versions:
-            raise unknown("verifier with verdicts in " + str(run), requested, names.union(available))
+            raise unknown("verifier", requested, names.union(available), f" with verdicts in {run}")
     else:
         versions = list(available)
         if len(available) > 1 and (len(names) > 1 or not all("@" in name for name in available)):
@@ -76,7 +76,7 @@ def choose_verdicts(run: Path, folder: Path, available: Sequence[str], requested
     newest = _newest_folder({name: recorded_versions(folder / name) for name in versions})
     if newest is None:
         raise OffleashError(
-            f"{run} has verdicts from several versions of a verifier, and it is not recorded which is the newest: "
+            f"{run} has verdicts from several versions of a verifier, but it is not recorded which is the newest: "
             f"{', '.join(versions)}. Choose one with --verdicts NAME."
         )
     return VerdictChoice(newest, tuple(name for name in versions if name != newest))

@@ -71,7 +71,7 @@ class Duplicates:
         self._texts = 0
         self._started = 0
         self._copies = 0
-        self._requests = self._uniform = 0  # of two samples or more without log-probabilities; with one text only
+        self._requests = self._identical_requests = 0  # of two or more samples without log-probabilities; one text only
         self._repeat_evidence, self._within_evidence, self._across_evidence = (
             CopyingEvidence(),
             CopyingEvidence(),
@@ -86,7 +86,7 @@ class Duplicates:
     @property
     def doubt(self) -> str | None:
         """A possible fault that looks the same as a model with one answer per problem; None without a suspicion."""
-        if self._requests < DOUBT_AFTER or self._uniform < self._requests:
+        if self._requests < DOUBT_AFTER or self._identical_requests < self._requests:
             return None
         return (
             f"{self._name}: in each of {self._requests} requests without log-probabilities, all samples have the same "
@@ -103,7 +103,7 @@ class Duplicates:
         logprob_N = np.array([_log_probability(sample, self._plain) for sample in sorted_samples])
         unknown = len(label_N) > 1 and bool(np.isnan(logprob_N).all())
         self._requests += unknown
-        self._uniform += unknown and bool((label_N == label_N[0]).all())
+        self._identical_requests += unknown and bool((label_N == label_N[0]).all())
         problem = self._problems.pop(request.problem, None)
         if problem is None:
             self._started += 1
@@ -138,7 +138,7 @@ class Duplicates:
         if self._within_evidence.log >= -LIMIT:
             most, size = max((_most_frequent_count(labels), len(labels)) for labels in (first, second))
             finding = (
-                f"{most} of the {size} samples of one request have the same text, and those of another request do not"
+                f"{most} of the {size} samples of one request have the same text, but those of another request do not"
             )
             raise self._dependence_error(request, finding, self._within_evidence.log)
         if self._across_evidence.log >= -LIMIT:

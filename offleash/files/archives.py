@@ -49,7 +49,7 @@ class MemberPath(type(Path())):  # type: ignore[misc]
     def open(self, mode: str = "rb", *_: object, **__: object) -> IO[Any]:
         """The unpacked bytes as a stream."""
         if mode != "rb":
-            raise OSError(f"{self} is inside an archive, and archives are not changed")
+            raise OSError(f"{self} is inside an archive, but archives are not changed")
         archive_path, name = self.split
         with open_zip(archive_path) as archive:
             info = archive.getinfo(name)

@@ -134,7 +134,9 @@ def _problems(world: LabWorld, plan: DemoSize, folder: Path) -> Path:
     for part, size in (("train", plan.pool), ("test", plan.problems)):
         path = folder / PROBLEMS / f"{part}.jsonl"
         if path.is_file() and path.read_text(encoding="utf-8") != problem_lines(world, part, size, plan.seed):
-            raise OffleashError(f"{folder} holds a demo with another seed, size or world. Choose another with --out.")
+            raise OffleashError(
+                f"{folder} holds a demo with a different seed, size or world. Choose another with --out."
+            )
         write_problems(world, part, size, plan.seed, path)
     return folder / PROBLEMS / "test.jsonl"
 

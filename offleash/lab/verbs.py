@@ -154,7 +154,7 @@ def lab_model(
 def lab_problems(
     world: World,
     *,
-    out: Annotated[str | Path, Flag("Output file (JSONL), readable by every verb.", short="-o", metavar="FILE")],
+    out: Annotated[str | Path, Flag("Output file (JSONL), readable by every command.", short="-o", metavar="FILE")],
     part: Annotated[str, Flag("Which split; splits share no problems.", choices=("train", "dev", "test"))] = "test",
     size: Annotated[int, Flag("Number of problems.", metavar="N", least=1)] = 200,
     seed: Seed = 0,

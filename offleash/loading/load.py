@@ -254,7 +254,7 @@ def read_log_files(argument: Argument, options: LoadOptions, progress: Progress)
     companions = {path for log in opened_logs.values() for path in log.companions}
     logs[0].notes += _skipped_notes({path: error for path, error in skipped.items() if path not in companions})
     if len({log.counts for log in logs}) > 1:
-        raise OffleashError(f"{argument.name!r} mixes files of counts with files of samples. Give them as two runs.")
+        raise OffleashError(f"{argument.name!r} mixes counts files with samples files. Give them as two runs.")
     return parts, logs
 
 

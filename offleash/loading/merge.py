@@ -89,7 +89,7 @@ class MergedRuns:
 
 
 def merge_parts(parts: Sequence[FilePart], name: str) -> MergedRuns:
-    """The runs of these files; all of them at once, because a training of 300 steps is 300 runs.
+    """The runs of these files; all of them at once, because a training run of 300 steps is 300 runs.
 
     Args:
         parts: The files in their order: samples of a problem in several of them are numbered file after file.

@@ -120,7 +120,7 @@ def _with_count_note(problem_set: ProblemSet, benchmark: Benchmark) -> ProblemSe
     """The problems of a local copy, with a note where their number is not the benchmark's."""
     if benchmark.paper is None or benchmark.share is not None or problem_set.frame.height == benchmark.paper:
         return problem_set
-    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper and {problem_set.frame.height} in this copy"
+    sizes = f"{benchmark.name} has {benchmark.paper} problems in the paper but {problem_set.frame.height} in this copy"
     return replace(problem_set, notes=(*problem_set.notes, Note(f"{sizes}: is it the right file?")))
 
 
@@ -153,7 +153,7 @@ def _generate(name: str, size: int | None, seed: int) -> pl.DataFrame:
     if task not in TASKS:
         raise unknown("Reasoning Gym task", task, TASKS)
     if level and level not in LEVELS:
-        raise unknown(f"level of {GYM}:{task}", level, LEVELS)
+        raise unknown(f"level for {GYM}:{task}", level, LEVELS)
     return as_problems(generate(task, size or DEFAULT_GENERATED_SIZE, seed, level or "easy"))
 
 

@@ -54,7 +54,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     plus = any(row.values.get("plus_status") for row in rows)
     tests = options.filter or ("plus" if plus else "base")
     if tests not in TESTS:
-        raise unknown("set of tests", tests, TESTS)
+        raise unknown("test set", tests, TESTS)
 
     def convert(row: Row, judge: VerdictReader) -> Iterator[Entry]:
         yield _judged_entry(row, tests)

@@ -67,7 +67,7 @@ def read(path: Path, head: Head, options: Options) -> Log:
     details = _with_exact_match(_detail_list(results.get("details")), results.get("accuracy"))
     names = dict.fromkeys(name for detail in details for name in detail)
     if options.filter is not None and options.filter not in names:
-        raise unknown("field of details", options.filter, names)
+        raise unknown("details field", options.filter, names)
     verdict_field = options.filter or next((name for name in (*VERDICT_FIELDS, EXACT_MATCH) if name in names), None)
     if has_predictions:
         offset = _offset(path) if companions and companions[0].stem != path.stem else 0
@@ -213,7 +213,7 @@ def _offset(path: Path) -> int:
     before = [path.with_name(f"{part[1]}_{number}{path.suffix}") for number in range(int(part[2]))] if part else []
     missing = [name for name in before if not name.is_file()]
     if missing:
-        raise OffleashError(f"{path} is part of a dataset, and {missing[0].name} before it is missing. Copy all parts.")
+        raise OffleashError(f"{path} is part of a dataset, but {missing[0].name} before it is missing. Copy all parts.")
     return sum(len(fields_of(document(name))) for name in before)
 
 

@@ -100,7 +100,7 @@ def _work_fields(values: Mapping[str, object]) -> Mapping[str, object]:
     return fields_of(run.get("work")) or run
 
 
-def _of_evaluation(path: Path, values: Mapping[str, object]) -> bool:
+def _is_evaluation(path: Path, values: Mapping[str, object]) -> bool:
     return _work_fields(values).get("type") == "eval"
 
 
@@ -155,5 +155,5 @@ FORMAT = Format(
     ("traces.jsonl",),
     skip,
     columns=(TRACES, TRACE),
-    rollouts=RolloutFormat(("step",), _of_evaluation),
+    rollouts=RolloutFormat(("step",), _is_evaluation),
 )

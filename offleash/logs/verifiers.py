@@ -39,7 +39,7 @@ def recognise(head: Head) -> bool:
 
 
 def is_training_trace(values: Mapping[str, object]) -> bool:
-    """Whether a trace was made during a training: prime-rl says for which step, in `run.work` or, before, in `run`."""
+    """Whether a trace was made in training: prime-rl says for which step, in `run.work` or, before, in `run`."""
     run = fields_of(values.get("run"))
     return isinstance(run.get("work"), dict) or run.get("type") == "train" or "step" in run
 

@@ -67,7 +67,7 @@ def _entry(row: Row, judge: VerdictReader, verdict_column: str) -> Entry:
     )
 
 
-def _of_validation(path: Path, values: Mapping[str, object]) -> bool:
+def _is_validation(path: Path, values: Mapping[str, object]) -> bool:
     """Dumps of validation have a `reward` beside the score, and are in a folder that users name after it."""
     return "reward" in values or evaluation_by_path(path, values)
 
@@ -79,5 +79,5 @@ FORMAT = Format(
     read,
     ("100.jsonl",),
     columns=(KEYS,),
-    rollouts=RolloutFormat(("step",), _of_validation),
+    rollouts=RolloutFormat(("step",), _is_validation),
 )

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offleash.comparing.captions import MEANING, NET_RATIO
-from offleash.comparing.checkpoints import Union, several_runs_of
+from offleash.comparing.checkpoints import CheckpointUnion, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.evidence import ALL_SAMPLES
 from offleash.comparing.headline import Finding, headline
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def document(
     comparisons: Sequence[Comparison],
-    union: Union | None = None,
+    union: CheckpointUnion | None = None,
     flips: "Sequence[Flips]" = (),
     verified: "Sequence[Disagreement]" = (),
     conditions: "Sequence[CheckedCondition]" = (),
@@ -106,7 +106,7 @@ COLOURS = {
 }
 
 
-def show(console: Console, comparisons: Sequence[Comparison], together: Union | None = None) -> None:
+def show(console: Console, comparisons: Sequence[Comparison], together: CheckpointUnion | None = None) -> None:
     """Print comparisons for people: one in full; of several a leaderboard, and the last in full."""
     if len(comparisons) > 1:
         console.print(_leaderboard(comparisons))
@@ -153,7 +153,7 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
         Text(""),
         _cells(comparison),
         _metrics(comparison),
-        _pass(comparison),
+        _pass_table(comparison),
     ]
     if len(comparison.benchmarks) > 1:
         parts.append(_benchmarks(comparison))
@@ -227,7 +227,7 @@ def _metrics(comparison: Comparison) -> Table:
     return table
 
 
-def _pass(comparison: Comparison) -> Table:
+def _pass_table(comparison: Comparison) -> Table:
     """pass@k of both runs at powers of two; nothing per answer or solution."""
     if comparison.tally.per is not Per.PROBLEM:
         return Table.grid()
@@ -307,7 +307,7 @@ def _estimate(estimate: "Estimate | None") -> str:
     return f"{_value(estimate.value)}\n{low},{high}" if np.isfinite(estimate.value) else "-"
 
 
-def _class_table(comparisons: Sequence[Comparison], union: Union | None) -> RenderableType:
+def _class_table(comparisons: Sequence[Comparison], union: CheckpointUnion | None) -> RenderableType:
     """The classes of several runs in a table, one row each, and what checkpoints reach together."""
     k = comparisons[0].change.k
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)

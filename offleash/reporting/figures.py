@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from offleash.analyses.entropy.figures import entropy, positions
 from offleash.analyses.likelihood.figures import perplexity
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import CheckpointUnion
 from offleash.comparing.compare import Comparison
 from offleash.comparing.figures.accuracy import accuracy
 from offleash.comparing.figures.benchmarks import benchmarks
@@ -79,6 +79,8 @@ def own_figure(name: str) -> Draw:
     return draw
 
 
-def subject(comparisons: Sequence[Comparison], union: Union | None = None, flips: Sequence[Flips] = ()) -> FigureInput:
+def subject(
+    comparisons: Sequence[Comparison], union: CheckpointUnion | None = None, flips: Sequence[Flips] = ()
+) -> FigureInput:
     """Comparisons as figures take them: the last one in detail, the others in figures of checkpoints."""
     return FigureInput(tuple(comparisons), union, detail(comparisons[-1]), flips[-1] if flips else None)

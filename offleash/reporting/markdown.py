@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from offleash.comparing.captions import FORMULAS, MEANING, NET_RATIO, SPELT_OUT
-from offleash.comparing.checkpoints import Union, several_runs_of
+from offleash.comparing.checkpoints import CheckpointUnion, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.conditions import CheckedCondition, ConditionOutcome
 from offleash.comparing.evidence import ALL_SAMPLES
@@ -44,7 +44,7 @@ _BEFORE_PLACEHOLDER, _AFTER_PLACEHOLDER = "\ua9c1", "\ua9c2"
 
 def markdown(
     comparisons: Sequence[Comparison],
-    union: Union | None = None,
+    union: CheckpointUnion | None = None,
     command: str = "",
     conditions: Sequence[CheckedCondition] = (),
 ) -> str:
@@ -231,7 +231,7 @@ def _benchmarks(comparison: Comparison) -> str:
     return "### Benchmarks\n\n" + _table(header, rows)
 
 
-def _all_runs(comparisons: Sequence[Comparison], union: Union | None) -> str:
+def _all_runs(comparisons: Sequence[Comparison], union: CheckpointUnion | None) -> str:
     """The leaderboard, the classes of each run, what the runs are, and what checkpoints reach together."""
     several = several_runs_of(comparisons)
     assert several is not None, "there are several"
@@ -260,7 +260,7 @@ def _estimate(estimate: Estimate | None) -> str:
     return decimal(estimate.value) + (f" ({ends})" if ends and math.isfinite(estimate.value) else "")
 
 
-def _classes(comparisons: Sequence[Comparison], union: Union | None) -> str:
+def _classes(comparisons: Sequence[Comparison], union: CheckpointUnion | None) -> str:
     """P, E, S, O of each run with the bounds on them, and of the union of checkpoints."""
     header = ["run", *CLASS_WORDS, "lost, rate fell on at least", "gained, rate rose on at least", "finding"]
     rows = []

@@ -76,7 +76,7 @@ def shown_problem(
     if len(runs) == 1 and is_run(scratch.path / "0"):  # a log without verdicts was copied too, and has texts there
         runs = load(f"{runs[0].name}={scratch.path / '0'}", options=LoadOptions(verdicts=options.verdicts))
     if len(runs) != 1:
-        raise OffleashError(f"{run_input} holds {len(runs)} runs, and show takes one. Name a file with one run.")
+        raise OffleashError(f"{run_input} holds {len(runs)} runs, but show takes one. Name a file with one run.")
     run = runs[0]
     if run.verdicts is None:
         raise OffleashError(
@@ -139,7 +139,7 @@ def show_problem(console: Console, shown: ShownProblem) -> None:
             console.print(Text(f"{label}: {printable(text.strip())}"))
     for sample in shown.samples:
         console.print(Text(f"\n── sample {sample.index}: {_sample_facts(sample)}", style="bold"))
-        text = "(the run keeps no text of this sample)" if sample.text is None else printable(sample.text.rstrip())
+        text = "(the run has no text for this sample)" if sample.text is None else printable(sample.text.rstrip())
         console.print(Text(text))
     rest = shown.matching - len(shown.samples)
     kind = "" if shown.verdict == ALL else f"{shown.verdict} "

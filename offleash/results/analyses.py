@@ -389,7 +389,7 @@ class PlanResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainingPlanResult(Result):
-    """What groups of a training would see, from counts of its base.
+    """What groups of a training run would see, from counts of its base.
 
     >>> plan = ol.plan_training("examples/counts/base.csv", group=16)
     >>> plan.to_frame().columns[:3]
@@ -426,7 +426,7 @@ class TrainingPlanResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A training that came to its end.
+    """A training run that came to its end.
 
     >>> base = ol.lab_model("countdown", out="base")
     >>> result = ol.train("examples/recipes/grpo.yaml", "steps=1", "sampling.problems=2", "problems.size=8",

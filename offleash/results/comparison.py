@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from offleash.analyses.certificates.compare import CertifiedComparison
     from offleash.analyses.frontier.frontier import Frontier
-    from offleash.comparing.checkpoints import Union
+    from offleash.comparing.checkpoints import CheckpointUnion
     from offleash.comparing.compare import Comparison
     from offleash.comparing.conditions import CheckedCondition
     from offleash.comparing.evidence import Evidence
@@ -81,7 +81,7 @@ class ComparisonResult(Result):
 
     inputs: "ComparisonInputs"
     comparisons: "tuple[Comparison, ...]" = ()
-    union: "Union | None" = None  # what several checkpoints reach together
+    union: "CheckpointUnion | None" = None  # what several checkpoints reach together
     flips: "tuple[Flips, ...]" = ()  # where asked for: problems whose class depends on how samples are judged
     verified: "tuple[Disagreement, ...]" = ()  # runs that were judged first
     certified: "tuple[CertifiedComparison, ...]" = ()

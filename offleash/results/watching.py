@@ -1,4 +1,4 @@
-"""What `watch` returns: one look at a training, or a session that follows it."""
+"""What `watch` returns: one look at a training run, or a session that follows it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WatchResult(Result):
-    """One look at a training.
+    """One look at a training run.
 
     >>> row = '{"input": "1+1?", "output": "2", "score": 1.0, "step": 1}'
     >>> Path("rollouts").mkdir()
@@ -58,7 +58,7 @@ class WatchResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WatchSession(Result):
-    """A training that is followed: `serve()` looks every few seconds until Ctrl-C, `look()` once more.
+    """A training run that is followed: `serve()` looks every few seconds until Ctrl-C, `look()` once more.
 
     >>> Path("rollouts").mkdir()
     >>> session = ol.watch("rollouts")

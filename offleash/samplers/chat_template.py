@@ -66,8 +66,8 @@ def chat_options(system: str | None, kwargs: Mapping[str, str], raw: bool = Fals
     options = ChatOptions(system, {name: _json_value(text) for name, text in kwargs.items()})
     if options and raw:
         raise OffleashError(
-            f"{options.flags} change how the chat template formats a prompt, and --raw does not use it. Drop one of "
-            "them, or put the text into --prompt FILE."
+            f"{options.flags} change how the chat template formats a prompt, but --raw does not use a template. Drop "
+            "one of them, or put the text into --prompt FILE."
         )
     if system is not None and not system.strip():
         raise OffleashError(f"--system takes a text; found {system!r}. Leave it out for no system message.")
@@ -150,7 +150,7 @@ def template_error(tokenizer: object, error: Exception, options: ChatOptions = N
     step = (
         f"Leave out {options.flags}, or put the text into --prompt FILE."
         if options
-        else "Correct it (chat_template.jinja or tokenizer_config.json of the model), or draw with --raw, without it."
+        else "Correct it (the model's chat_template.jinja or tokenizer_config.json), or draw with --raw, without it."
     )
     return OffleashError(
         f"The chat template of {_name(tokenizer)} cannot render a prompt{line_text}: {type(error).__name__}: {reason}. "

@@ -201,7 +201,7 @@ def read_script(file: Path) -> Script:
         raise OffleashError(f'{file} is not a script {{"problems": {{"<id or *>": {{"<text>": probability}}}}}}.')
     for name in document:
         if name not in KEYS:
-            raise unknown(f"key of the script {file}", name, KEYS)
+            raise unknown("script key", name, KEYS, f" in {file}")
     tokens, template = document.get("tokens") or {}, document.get("template", "{prompt}")
     if not isinstance(tokens, dict) or not all(type(count) is int and count > 0 for count in tokens.values()):
         raise OffleashError(f"{file}: tokens must be integers, 1 or more, by text; found {json.dumps(tokens)[:80]}.")
@@ -232,7 +232,7 @@ def _distribution(file: Path, problem: str, row: object) -> ScriptedAnswers:
 def _behaviour(settings: Mapping[str, str]) -> Behaviour:
     for name in settings:
         if name not in SETTINGS:
-            raise unknown("setting of scripted:", name, SETTINGS)
+            raise unknown("setting for scripted:", name, SETTINGS)
     copies = settings.get("copies", "no")
     if copies not in ("yes", "no"):
         raise OffleashError(f"copies must be yes or no; found --set copies={copies}.")

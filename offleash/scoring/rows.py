@@ -59,7 +59,7 @@ def check_rows(path: Path, columns: Mapping[str, str]) -> int:
     """How many rows a file has; a bad one is named before a model is loaded for the others."""
     for name in columns:
         if name not in NAMES:
-            raise unknown("column of prompts and texts", name, NAMES)
+            raise unknown("column", name, NAMES, " for prompts and texts")
     return sum(1 for _ in read_rows(path, columns))
 
 

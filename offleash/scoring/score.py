@@ -348,7 +348,7 @@ class ScoredFile:
 def selected(first: int | None = None, only: str | None = None) -> Selection:
     """Which samples to score, from the values of --first and --only."""
     if only is not None and only != CORRECT:
-        raise unknown("value of --only", only, (CORRECT,))
+        raise unknown("--only value", only, (CORRECT,))
     return Selection(first, only == CORRECT)
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SAMPLES_AT_A_TIME = 4_096
 BYTES_AT_A_TIME = 16 << 20
 # Reasons are stored with the scores, so their words stay.
-NO_TEXT_REASON = "the run keeps no text of it"
+NO_TEXT_REASON = "the run has no text for it"
 NO_PROMPT = "its problem has no question text"
 IMAGES = "its problem has images, which score does not support"
 KEY = ["problem", "index"]
@@ -195,12 +195,12 @@ def frame_of(keys: pl.DataFrame, sums: list[ScoredSample]) -> pl.DataFrame:
 
 
 def prompts_of(folder: Path) -> Mapping[str, tuple[str | None, bool]]:
-    """The prompt of each problem, None where the run keeps no text of it, and whether it has images."""
+    """The prompt of each problem, None where the run has no text for it, and whether it has images."""
     problems = read_problems(folder).select("problem", pl.coalesce("prompt", "question"), "images")
     prompts = {problem: (prompt, bool(images)) for problem, prompt, images in problems.iter_rows()}
     if all(prompt is None for prompt, _ in prompts.values()):
         raise OffleashError(
-            f"{folder} has no problem texts, and samples are scored after their prompts. "
+            f"{folder} has no problem texts, but samples are scored after their prompts. "
             "Import logs with the questions, or score rows of prompt and text (offleash score FILE.jsonl)."
         )
     return prompts

@@ -256,9 +256,9 @@ def change_at(sums: CellSums, position: int, pair: Tally, rule: Rule = Rule.SEEN
     undetermined = len(pair) - determined if pair.per is Per.PROBLEM else 0.0
     k, redraw = int(sums.k_K[position]), None
     if sums.redraw_3K is not None:
-        same_P, same_E, same_S = (float(cell) for cell in sums.redraw_3K[:, position])
-        same = {name: float(ratio(name, same_P, same_E, same_S, determined)) for name in METRICS}
-        redraw = Redraw(same_P, same_E, same_S, same)
+        redrawn_P, redrawn_E, redrawn_S = (float(cell) for cell in sums.redraw_3K[:, position])
+        same = {name: float(ratio(name, redrawn_P, redrawn_E, redrawn_S, determined)) for name in METRICS}
+        redraw = Redraw(redrawn_P, redrawn_E, redrawn_S, same)
     before, after = pair.runs
     return SupportChange(P, E, S, O, undetermined, value, interval, rule, pair.per, k, before, after, redraw)
 

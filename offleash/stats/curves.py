@@ -336,9 +336,9 @@ def _refine(pair: Tally, k_K: Integer, before_K: Float, target_Q: Float, estimat
     value_2Q = np.stack([reach_PRK(pair, end_Q)[:, BEFORE].mean(axis=0) for end_Q in (low_Q, high_Q)])
     rise_Q = value_2Q[1] - value_2Q[0]
     share_Q = np.clip((target_Q - value_2Q[0]) / np.where(rise_Q > 0, rise_Q, 1.0), 0.0, 1.0)
-    out_Q = estimate_Q.copy()
-    out_Q[is_inner] = np.exp(np.log(low_Q) + share_Q * (np.log(high_Q) - np.log(low_Q)))
-    return out_Q
+    budget_Q = estimate_Q.copy()
+    budget_Q[is_inner] = np.exp(np.log(low_Q) + share_Q * (np.log(high_Q) - np.log(low_Q)))
+    return budget_Q
 
 
 def _invert(k_K: Integer, curve_BK: Float, target_B: Float) -> Float:

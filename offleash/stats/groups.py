@@ -1,4 +1,4 @@
-"""Groups of a training before it begins: which give no signal, and which solutions they would miss.
+"""Groups of a training run before it begins: which give no signal, and which solutions they would miss.
 
 A group of G samples of one problem teaches nothing when all of them are wrong or all are right: with rate p that is
 (1-p)^G + p^G. The rates come from counts of the base: the distribution of rates over problems is estimated without
@@ -175,7 +175,7 @@ def draws_for_half(posterior: RatePosterior, chosen_P: NDArray[np.bool_], most: 
 
 @dataclass(frozen=True)
 class RateShift:
-    """What a training does to rates: the logit of a rate p becomes `offset + slope logit(p) + noise z`, z normal.
+    """What a training run does to rates: the logit of a rate p becomes `offset + slope logit(p) + noise z`, z normal.
 
     A slope above 1 lowers rare rates and raises common ones; no offset, slope 1 and no noise leave them as they are.
 
@@ -223,7 +223,7 @@ class RateShift:
 
 
 def chance_lost(posterior: RatePosterior, shift: RateShift, k: int) -> Floats:
-    """The chance that no sample of k solves a problem after a training.
+    """The chance that no sample of k solves a problem after a training run.
 
     Args:
         posterior: of the rates before it.
@@ -243,7 +243,7 @@ def chance_lost(posterior: RatePosterior, shift: RateShift, k: int) -> Floats:
 
 
 def shifted_counts(posterior: RatePosterior, shift: RateShift, n: int, correct_P: ArrayLike) -> Floats:
-    """The likelihood of counts after a training, by which a shift is fitted (research/chance_of_loss).
+    """The likelihood of counts after a training run, by which a shift is fitted (research/chance_of_loss).
 
     Args:
         posterior: of the rates before it.

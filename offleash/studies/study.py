@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from offleash.analyses.sweep.runs import label_candidates
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import CheckpointUnion
 from offleash.comparing.compare import Comparison
 from offleash.comparing.question import Question
 from offleash.comparing.runs import ComparisonInputs
@@ -93,7 +93,7 @@ class StudyRequest:
             name = model.label or next(name for name in candidates if name not in names)
             if name in names:
                 raise OffleashError(
-                    f"Two models of the study are called {name!r}. Give one another name: NAME={model}."
+                    f"Two models in the study are called {name!r}. Give one another name: NAME={model}."
                 )
             names.append(name)
         return tuple(names)
@@ -108,7 +108,7 @@ class StudyRuns:
     verified: tuple[VerificationResult, ...]
     comparisons: tuple[Comparison, ...] = ()
     inputs: ComparisonInputs | None = None  # of the comparisons
-    union: Union | None = None  # what several models after RL reach together
+    union: CheckpointUnion | None = None  # what several models after RL reach together
 
 
 def study(

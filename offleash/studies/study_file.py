@@ -114,7 +114,7 @@ def study_file_of(document: Mapping[object, object], declared: Declaration) -> S
         if key in SECTIONS:
             continue
         if not isinstance(key, str) or key not in options:
-            raise unknown("key of a study file", str(key), [*SECTIONS, *options])
+            raise unknown("study file key", str(key), [*SECTIONS, *options])
         values[options[key].keyword] = _checked(key, options[key], value)
     decodings = [_decoding(entry, options) for entry in _entries(document.get("decodings", {}))]
     benchmarks = [
@@ -157,7 +157,7 @@ def _decoding(entry: object, options: Mapping[str, Option]) -> dict[str, object]
     known = {key: option for key, option in options.items() if option.group == "decoding"}
     for key in values:
         if key not in known:
-            raise unknown("key of decodings", str(key), known)
+            raise unknown("decodings key", str(key), known)
     return {known[key].keyword: _checked(f"decodings.{key}", known[key], value) for key, value in values.items()}
 
 
@@ -169,7 +169,7 @@ def _validation_error(errors: Sequence[ErrorDetails]) -> OffleashError:
     *sections, key = place or ["models"]
     if error["type"] in unknown_key_errors:
         keys = ("base", "rl") if sections[:1] == ["models"] else ("name", "size", "problem_seed", "from")
-        return unknown(f"key of {'.'.join(sections)}", key, keys)
+        return unknown(f"{'.'.join(sections)} key", key, keys)
     if error["type"] in ("missing", "missing_argument"):
         location_text = f" under {'.'.join(sections)}" if sections else ""
         return OffleashError(

@@ -1,4 +1,4 @@
-"""What an evaluation measures, and what the monitor keeps of it in monitor.json, by which a training is resumed.
+"""What an evaluation measures, and what the monitor keeps of it in monitor.json, by which a training run is resumed.
 
 The values go to the loggers under the names of `metrics_of`. An alarm takes two draws. In the first the losses must
 exceed what chance gives with an error of ALPHA over all planned evaluations (Bonferroni: an evaluation that is never
@@ -20,7 +20,7 @@ from offleash.stats.entropy import entropy_at_equal_n, means
 from offleash.stats.significance import losses_at_least
 from offleash.stats.support_classes import AFTER, BEFORE
 
-ALPHA = 0.05  # chance that an unchanged model raises an alarm in a whole training
+ALPHA = 0.05  # chance that an unchanged model raises an alarm in a whole training run
 METRICS = ("SRR", "NDR", "SDS", "NSCR")
 
 
@@ -55,10 +55,10 @@ class Evaluation:
 
 @dataclass
 class MonitorState:
-    """What a resumed training needs: the settings that must not change, and the evaluations so far."""
+    """What a resumed training run needs: the settings that must not change, and the evaluations so far."""
 
     settings: dict[str, object]
-    planned: int = 0  # evaluations of the whole training
+    planned: int = 0  # evaluations of the whole training run
     base_entropy: float | None = None  # of tokens
     evaluations: list[Evaluation] = field(default_factory=list)
     postponed: int = 0
@@ -69,7 +69,7 @@ class MonitorState:
 
 
 def read_state(file: Path) -> MonitorState:
-    """The state that an earlier part of a training has stored."""
+    """The state that an earlier part of a training run has stored."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         rows = [Evaluation(**row) for row in document.pop("evaluations")]

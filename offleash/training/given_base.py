@@ -37,8 +37,7 @@ def accepted_base(given: object, engine: ProbeEngine, verdicts: str, k: int) -> 
     fewest = _fewest_samples(run)
     if fewest < 2 * k:
         raise OffleashError(
-            f"The base has {fewest} samples of a problem, and k = {k} needs twice that many, {2 * k}. "
-            "Draw more, or use a smaller k."
+            f"The base has {fewest} samples per problem, but k = {k} needs 2k = {2 * k}. Draw more, or use a smaller k."
         )
     return run
 
@@ -51,31 +50,31 @@ def _refuse_origin(folder: Path, run: Run, engine: ProbeEngine, verdicts: str) -
     for name, value in ours.decoding.items():
         if origin.decoding.get(name) != value:
             raise OffleashError(
-                f"{folder} was drawn with {name} {origin.decoding.get(name)}, and the trainer draws with {value}. "
+                f"{folder} was drawn with {name} {origin.decoding.get(name)}, but the trainer draws with {value}. "
                 "Draw the base as the trainer does, or leave out base=."
             )
     if origin.template != template_hash(engine.rendered(PROBE_QUESTION)):
-        raise OffleashError(f"{folder} was drawn with another chat template than the trainer's. Leave out base=.")
+        raise OffleashError(f"{folder} was drawn with a different chat template from the trainer's. Leave out base=.")
     by_monitor = origin.about.get("sampler") == "trl"
     if by_monitor and origin.prompts != ours.prompts:
-        raise OffleashError(f"{folder} was drawn with other prompts than the probe set's. Leave out base=.")
+        raise OffleashError(f"{folder} was drawn with different prompts from the probe set's. Leave out base=.")
     further = {name: ours.about.get(name) for name in ("repetition_penalty", "generation_kwargs")}
     if not by_monitor and engine.probe.has_further_messages:
         further["messages"] = "several per prompt"
     for name, value in further.items():
         if origin.about.get(name) != value:
             raise OffleashError(
-                f"The trainer draws with {name} {value}, and {folder} was drawn with {origin.about.get(name)}. "
+                f"The trainer draws with {name} {value}, but {folder} was drawn with {origin.about.get(name)}. "
                 "Leave out base=."
             )
     if run.budget.until:
         raise OffleashError(
-            f"{folder} stops each problem at success {run.budget.until}, and the alarm needs equally many samples of "
-            "all. Draw it without --until."
+            f"{folder} stops each problem at success {run.budget.until}, but the alarm needs the same number "
+            "of samples for every problem. Draw it without --until."
         )
     if run.verifier != verdicts:
         raise OffleashError(
-            f"{folder} was judged by {run.verifier}, and this monitor judges with {verdicts}. "
+            f"{folder} was judged by {run.verifier}, but this monitor judges with {verdicts}. "
             f"Run offleash verify {folder} with the same verifier."
         )
 
@@ -89,7 +88,7 @@ def _refuse_problems(run: Run, engine: ProbeEngine) -> None:
         base_prompt = theirs[key] if key in theirs else theirs[name]
         if run.verdicts is not None and base_prompt != prompt:
             raise OffleashError(
-                f"The base was drawn with another prompt of problem {name!r}: {base_prompt[:80]!r}. "
+                f"The base was drawn with a different prompt for problem {name!r}: {base_prompt[:80]!r}. "
                 "Draw it with the prompts of the probe set."
             )
 

@@ -207,7 +207,7 @@ def training_text(training: Training) -> str:
     last_step = f"; last step: {metrics_text}" if metrics_text else ""
     lines = [
         f"{training.steps:,} steps{resumed}, {duration(training.seconds)}{last_step}.",
-        f"  Model: {training.model}. Metrics of every step: {training.folder / 'metrics.jsonl'}.",
+        f"  Model: {training.model}. Metrics for every step: {training.folder / 'metrics.jsonl'}.",
         f"  To see what it kept, lost and gained: offleash study PROBLEMS BASE hf:{training.model} -k 1024 -o DIR",
     ]
     return "\n".join(lines + ([f"  {training.note}"] if training.note else []))

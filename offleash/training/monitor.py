@@ -1,11 +1,11 @@
-"""SupportMonitor: what a training with TRL does to the problems its model can solve, measured while it trains.
+"""SupportMonitor: what a training run with TRL does to the problems its model can solve, measured while it trains.
 
     trainer = GRPOTrainer(...)
     trainer.add_callback(ol.SupportMonitor(trainer, probe="probe.jsonl", k=64, every=50))
 
 Every `every` steps it draws k samples per problem of the probe set (probe.py), writes them as a run folder, compares
 them with the base's, and hands the values to the trainer's loggers. Losses beyond chance, corrected over all planned
-evaluations and confirmed by a second draw, raise an alarm. A training with and without the monitor is the same: random
+evaluations and confirmed by a second draw, raise an alarm. Training is the same with and without the monitor: random
 states are restored, and an evaluation that fails is logged and skipped.
 """
 
@@ -67,7 +67,7 @@ Result = TypeVar("Result")
 
 
 class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """Measures, during a training with TRL, which problems of a probe set the model still reaches.
+    """Measures, during a training run with TRL, which problems of a probe set the model still reaches.
 
     Args:
         trainer: the GRPOTrainer that it is a callback of.
@@ -80,8 +80,8 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         verifier: a name such as `math`, a function of your own as FILE.py:NAME, or "rewards": the trainer's own reward
             functions, whose weighted sum means correct from `threshold` on. None: each problem's own verifier, and the
             rewards where the problems name none.
-        on_alarm: "warn", "stop" (the training), or a function of an `Alarm`, called on the main process; where it
-            returns "stop", the training stops.
+        on_alarm: "warn", "stop" (the training run), or a function of an `Alarm`, called on the main process; where it
+            returns "stop", the training run stops.
         keep: "best_above_floor": save at every evaluation, and copy the checkpoint with the best pass@1 among those
             that kept `floor` of what the base reaches to the folder best_above_floor.
         floor: least SRR, divided by the SRR that the base itself shows when it is drawn again.
@@ -147,8 +147,8 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         self.state = self._on_main(lambda: self._stored_state(state.global_step) if resumed else self._new_state())
         if self.state.planned not in (0, planned) and self._main:
             log.warning(
-                "The training began with %d planned evaluations and is resumed with %d: the chance of a false alarm is "
-                "5%% in each part.", self.state.planned, planned,
+                "The training run began with %d planned evaluations but is resumed with %d: the chance of a false "
+                "alarm is 5%% in each part.", self.state.planned, planned,
             )  # fmt: skip
         self.state.planned = planned
         if self._given_base is not None:
@@ -160,7 +160,9 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
             raise
         except Exception as error:
             log.error(
-                "The base could not be drawn, so this training is not monitored: %s: %s", type(error).__name__, error
+                "The base model could not be sampled, so this training run is not monitored: %s: %s",
+                type(error).__name__,
+                error,
             )
             return
         if self._main and self._base is None:
@@ -212,7 +214,7 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
             self.state.best_step, self.state.best_pass_1 = newest.step, right
             self._write_state()
         except (OSError, shutil.Error) as error:
-            log.error("The checkpoint of step %d could not be copied to %s: %s", newest.step, BEST, error)
+            log.error("The checkpoint for step %d could not be copied to %s: %s", newest.step, BEST, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the verifier's workers, and say where nothing was kept."""
@@ -246,7 +248,7 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         name, planned = f"step-{step:05d}", self.state.planned
         samples = self.engine.draw(self.k, step)
         entropy_P = self.engine.token_entropy(samples)
-        done = self._on_main(lambda: self._measured(step, name, samples))
+        done = self._on_main(lambda: self._measure(step, name, samples))
         done.metrics |= token_entropy_values(entropy_P)
         if done.losses_at_least:
             try:
@@ -259,7 +261,7 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
                 )  # fmt: skip
         return done
 
-    def _measured(self, step: int, name: str, samples: list[ProbeSample]) -> Evaluation:
+    def _measure(self, step: int, name: str, samples: list[ProbeSample]) -> Evaluation:
         comparison = self._compared(name, samples)
         counts, retest = comparison.tally, comparison.evidence.retest
         losses = first_losses(counts.drawn_PR, counts.correct_PR, self.state.planned)
@@ -307,8 +309,9 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
             return
         if answer < (1 - ENTROPY_FALL) * base and token >= self.state.base_entropy:
             log.info(
-                "Step %d: answer entropy fell from %.2f to %.2f nats, token entropy did not. This is information, no "
-                "warning: in our study no such signal announced a loss in time.", done.step, base, answer,
+                "Step %d: answer entropy fell from %.2f to %.2f nats, token entropy did not. This is for "
+                "information, not a warning: in our study no such signal announced a loss in time.",
+                done.step, base, answer,
             )  # fmt: skip
 
     def _since_last(self, name: str) -> dict[str, float]:
@@ -355,7 +358,7 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         return self._judging
 
     def _settings(self) -> dict[str, object]:
-        """What must be the same when a training is resumed."""
+        """What must be the same when a training run is resumed."""
         decoding = {name: value for name, value in asdict(self.engine.decoding).items() if name != "stop"}
         verifier = "rewards" if self._rewards else self._verifier or "each problem's own"
         given = self._given_base
@@ -372,26 +375,28 @@ class SupportMonitor(TrainerCallback):  # type: ignore[misc]  # transformers has
         }
 
     def _new_state(self) -> MonitorState:
-        """The state of a training that begins; refused in the folder of another one."""
+        """The state of a training run that begins; refused in the folder of another one."""
         there = [name for name in (STATE, BASE) if (self.out / name).exists()]
         if there and (there != [BASE] or self._given_base is None):
-            raise OffleashError(f"{self.out} holds {there[0]} of another training. Remove the folder, or give out=.")
+            raise OffleashError(
+                f"{self.out} holds {there[0]} of another training run. Remove the folder, or give out=."
+            )
         return self.state
 
     def _stored_state(self, step: int) -> MonitorState:
-        """The state of a training that is resumed; refused where its base is missing or its settings are others."""
+        """The state of a training run that is resumed; refused where its base is missing or its settings are others."""
         file = self.out / STATE
         if not file.exists() or (self._given_base is None and not is_run(self.out / BASE)):
             raise OffleashError(
-                f"This training is resumed at step {step}, and {self.out} has no base samples, which are drawn at its "
-                "beginning. Restore the folder, or leave out the monitor."
+                f"This training run is resumed at step {step}, but {self.out} has no base samples, which are drawn "
+                "when it starts. Restore the folder, or leave out the monitor."
             )
         stored = read_state(file)
         for name, value in self.state.settings.items():
             if stored.settings.get(name) != value:
                 raise OffleashError(
-                    f"This training is resumed with {name} {value!r}, and began with {stored.settings.get(name)!r}. "
-                    "Resume with the same probe set and settings."
+                    f"This training run is resumed with {name} {value!r}, but began with "
+                    f"{stored.settings.get(name)!r}. Resume with the same probe set and settings."
                 )
         # what was evaluated after the checkpoint is trained again, and evaluated again
         for folder in (*self.out.glob("step-*"), *self.out.glob("confirmation-*")):
@@ -449,7 +454,7 @@ def _refuse_trainer(trainer: Any) -> None:
     missing = [name for name in NEEDED if not hasattr(trainer, name)]
     if not SUPPORTED[0] <= version < SUPPORTED[1]:
         raise OffleashError(
-            f"TRL {trl.__version__} is installed, and SupportMonitor works with 1.16 and later 1.x. "
+            f"TRL {trl.__version__} is installed, but SupportMonitor works with 1.16 and later 1.x. "
             "Run pip install 'offleash[trl]'."
         )
     if missing:
@@ -461,7 +466,7 @@ def _refuse_trainer(trainer: Any) -> None:
     for name in ("tools", "environment_factories", "rollout_func"):
         if getattr(trainer, name, None):
             raise OffleashError(
-                f"SupportMonitor draws single turns, and this trainer has {name}. Leave the monitor out."
+                f"SupportMonitor draws single turns, but this trainer has {name}. Leave the monitor out."
             )
 
 

@@ -1,4 +1,4 @@
-"""The probe set of a training: its problems, samples of it drawn through TRL's own engine, and their run folders.
+"""The probe set of a training run: its problems, samples of it drawn through TRL's own engine, and their run folders.
 
 A draw goes through the trainer's `_generate_single_turn`, so through whatever the trainer generates with: transformers,
 continuous batching or vLLM. All ranks take part, since weights may be spread over them; each makes a share of the
@@ -131,7 +131,7 @@ def _is_json(value: object) -> bool:
 
 def _checked_probe(problems: pl.DataFrame, prompts: Sequence[object], rows: Sequence[Mapping[str, object]]) -> Probe:
     if problems["problem"].n_unique() < problems.height:
-        raise OffleashError(f"The probe set has {problems.height} rows, and some share an id. Give each its own.")
+        raise OffleashError(f"The probe set has {problems.height} rows, but some share an id. Give each its own.")
     if not problems.height:
         raise OffleashError("The probe set is empty. Give at least one problem.")
     return Probe(problems, tuple(prompts), tuple(rows))
@@ -348,7 +348,8 @@ def write_draw(
     shutil.rmtree(temporary, ignore_errors=True)
     problems, origin = engine.probe.problems, engine.origin(key)
     k = 1 + max(sample.index for sample in samples)
-    facts = {"model": origin.model, "decoding": json.dumps(origin.decoding), "source": "drawn during a training by TRL"}
+    source = "drawn during a training run by TRL"
+    facts = {"model": origin.model, "decoding": json.dumps(origin.decoding), "source": source}
     with claim_run(temporary) as run:
         run.begin(name, problems, facts, Budget(k), origin)
         shard = run.write_samples(_sample_table(engine.probe, samples))

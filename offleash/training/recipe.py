@@ -212,7 +212,7 @@ def document(recipe: Recipe) -> dict[str, object]:
     options = plain.pop("options")
     if recipe.keep is None:  # recipes of older versions keep their stored form
         del plain["keep"]
-    if recipe.verifier is None:  # as in trainings that were started before recipes could name one
+    if recipe.verifier is None:  # as in training runs that were started before recipes could name one
         del plain["verifier"], plain["threshold"]
     if options:
         plain["method"] = {"name": recipe.method, **options}

@@ -145,7 +145,7 @@ class _TrlReward:
         if verifier is None or verifier in NO_GOLD_NEEDED or is_reference(verifier) or "gold" in roles:
             return roles
         raise OffleashError(
-            f"The reward {self.name!r} needs gold answers, and the dataset has the columns {', '.join(known)}. "
+            f"The reward {self.name!r} needs gold answers, but the dataset has only the columns {', '.join(known)}. "
             "Name the column of answers: columns={'gold': 'COLUMN'}."
         )
 

@@ -108,7 +108,7 @@ def _check_version() -> None:
         return
     if not installed.startswith(TESTED):
         log.warning(
-            "verl %s is installed, and compute_score was tested with %sx. Check the scores of a few samples.",
+            "verl %s is installed, but compute_score was tested with %sx. Check the scores of a few samples.",
             installed, TESTED,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from offleash.verifiers.verifier import Case, Judgement
 LAYOUT_VERSION = (
     1  # in the file's name: raised when the table changes, so that versions of offleash do not share a file
 )
-BATCH = 500  # keys per query; SQLite's smallest limit of variables in one statement is 999
+KEYS_PER_QUERY = 500  # keys per query; SQLite's smallest limit of variables in one statement is 999
 LOCK_TIMEOUT = 30.0  # seconds for another process that holds the file
 # what the file itself is to blame for; locked, full, read-only and forbidden are passing states of the machine
 MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -87,8 +87,8 @@ class Cache:
         judgements: dict[bytes, Judgement] = {}
         if self._connection is None:
             return judgements
-        for start in range(0, len(keys), BATCH):
-            batch = keys[start : start + BATCH]
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            batch = keys[start : start + KEYS_PER_QUERY]
             placeholders = ",".join("?" * len(batch))
             query = f"SELECT key, verdict, reason, score, solution FROM verdicts WHERE key IN ({placeholders})"
             try:
@@ -135,7 +135,7 @@ class Cache:
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         """Rename a malformed file, with its log of changes, which must not be applied to the next file of that name."""
-        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside"
+        self.error = f"the verdict cache was malformed ({error}) and was moved aside"
         if _inode(self._file) != self._inode:
             return  # by another process, and this is its new one
         damaged_copy = self._file.with_suffix(".damaged")
@@ -149,7 +149,7 @@ class Cache:
                 self._file.with_name(self._file.name + ending).rename(
                     damaged_copy.with_name(damaged_copy.name + ending)
                 )
-        self.error = f"the cache of verdicts was malformed ({error}) and was moved aside as {damaged_copy}"
+        self.error = f"the verdict cache was malformed ({error}) and was moved aside as {damaged_copy}"
 
 
 NOT_CACHED = "verdicts are not cached for other runs"

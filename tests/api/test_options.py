@@ -223,13 +223,13 @@ def test_an_old_name_is_answered_with_the_new_one(verb_name: str, old: str, new:
 
 
 def test_a_verb_that_there_is_not_is_answered_with_the_nearest_or_the_new_one() -> None:
-    refused(offleash("comapre"), "offleash has no verb 'comapre'. Did you mean 'compare'?")
+    refused(offleash("comapre"), "offleash has no command 'comapre'. Did you mean 'compare'?")
     refused(offleash("ways", "a", "b"), "Use 'strategies'.")
-    refused(offleash("plan", "runs/pilot"), "plan has no verb 'runs/pilot'. Its verbs: samples, training.")
+    refused(offleash("plan", "runs/pilot"), "plan has no command 'runs/pilot'. Its commands: samples, training.")
     refused(offleash("lab", "modle"), "Did you mean 'model'?")
     refused(offleash("--jsno"), "Options follow a verb")
     for group in GROUPS:
-        assert f"offleash {group} VERB" in offleash(group).out
+        assert f"offleash {group} COMMAND" in offleash(group).out
     with pytest.raises(AttributeError, match="no longer has 'run_study'"):
         ol.run_study  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'compere'"):

@@ -36,7 +36,7 @@ def test_problems_without_text_match_by_id() -> None:
 
 
 def test_the_same_id_with_different_text_is_another_problem() -> None:
-    with pytest.raises(OffleashError, match="with the id of one in rl but another text is not matched"):
+    with pytest.raises(OffleashError, match="with the id of one in rl but a different text is not matched"):
         match([run("base", {"a": "One?"}), run("rl", {"a": "Another?"})])
 
 

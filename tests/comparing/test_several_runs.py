@@ -173,7 +173,7 @@ def test_single_training_per_method_is_said_and_several_seeds_are_not(tmp_path: 
     single = ol.compare(base, runs[0], replicates=100)
     said = document(single.comparisons)["single_training"]
     assert "another training seed" in str(said)
-    assert "One training per method" in single.report_text("md")
+    assert "One training run per method" in single.report_text("md")
 
 
 def test_bad_values_of_runs_are_name_the_next_step(tmp_path: Path) -> None:

@@ -158,7 +158,9 @@ def test_positions_match_only_where_the_contents_agree(tmp_path: Path) -> None:
     rl = [{"problem_id": i, "question": text, "response": "x", "correct": text != "a"} for i, text in other.items()]
     result = ol.compare(lines(tmp_path / "base.jsonl", base), lines(tmp_path / "rl.jsonl", rl)).to_dict()
     assert [result["support"][cell] for cell in "PESO"] == [1, 0, 1, 0]
-    assert any("with the id of one in rl but another text is not matched" in note["text"] for note in result["notes"])
+    assert any(
+        "with the id of one in rl but a different text is not matched" in note["text"] for note in result["notes"]
+    )
 
 
 def test_names_match_under_another_template_once_texts_are_left_unread(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_names_match_under_another_template_once_texts_are_left_unread(tmp_path:
 
     base = lines(tmp_path / "base.jsonl", rows("Q: ", {"aime-1": "7", "aime-2": "8"}))
     rl = lines(tmp_path / "rl.jsonl", rows("<|user|> ", {"aime-1": "7", "aime-2": "9"}))
-    with pytest.raises(OffleashError, match=r"another text.*--map question="):
+    with pytest.raises(OffleashError, match=r"a different text.*--map question="):
         ol.compare(base, rl)
     result = ol.compare(base, rl, reading=ol.Reading(columns={"question": ""})).to_dict()
     assert [result["support"][cell] for cell in "PESO"] == [1, 0, 0, 0]  # another gold is another problem

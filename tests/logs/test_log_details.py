@@ -185,7 +185,7 @@ def test_evalplus_counts_by_the_plus_tests_unless_asked() -> None:
     path = FIXTURES / "evalplus/samples_eval_results.json"
     assert "plus tests" in notes_text(read(path)[0])
     assert verdicts(read(path, Options(filter="base"))[1]) == {"correct": 4, "wrong": 2}
-    with pytest.raises(OffleashError, match="no set of tests 'extra'"):
+    with pytest.raises(OffleashError, match="no test set 'extra'"):
         read(path, Options(filter="extra"))
 
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from offleash import __version__
-from offleash.comparing.checkpoints import Union
+from offleash.comparing.checkpoints import CheckpointUnion
 from offleash.comparing.compare import Comparison, compare
 from offleash.comparing.headline import headline
 from offleash.comparing.question import Question
@@ -147,7 +147,7 @@ def test_words_of_ours_stay_words_and_anything_else_becomes_code() -> None:
 
 def test_benchmarks_and_checkpoints_have_their_tables(tmp_path: Path) -> None:
     one = comparison(tmp_path, benchmarks=["easy", "hard"] * 6)
-    together = Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None)
+    together = CheckpointUnion(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None)
     text = markdown([one, one], together)
     assert cell(text, "`easy`", 1) == "6"
     assert cell(text, "mean of benchmarks", 6) == f"{one.macro.value['SRR']:.3f}" if one.macro else "?"
@@ -159,7 +159,7 @@ def test_benchmarks_and_checkpoints_have_their_tables(tmp_path: Path) -> None:
 
 
 def test_checkpoints_per_solution_have_no_pass_and_no_union_of_problems(tmp_path: Path) -> None:
-    one, together = comparison(tmp_path), Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), (2.0, 1.0, 6.0, 3.0))
+    one, together = comparison(tmp_path), CheckpointUnion(N, 2, 12, (3.0, 1.0, 5.0, 3.0), (2.0, 1.0, 6.0, 3.0))
     told = replace(one, tally=replace(one.tally, per=Per.SOLUTION), change=replace(one.change, per=Per.SOLUTION))
     problems, solutions = (markdown([step, step], together).split("### Each compared with")[1] for step in (one, told))
     assert cell(problems, "union of 2, 64 samples in total", 1) == "2"
@@ -170,7 +170,7 @@ def test_checkpoints_per_solution_have_no_pass_and_no_union_of_problems(tmp_path
 
 def test_the_union_says_its_rule_where_the_rows_above_it_have_another(tmp_path: Path) -> None:
     one = comparison(tmp_path, question=Question(rule=Rule.ABOVE, tau=0.3, replicates=200))
-    text = markdown([one, one], Union(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None))
+    text = markdown([one, one], CheckpointUnion(N, 2, 12, (3.0, 1.0, 5.0, 3.0), None))
     assert cell(text, "union of 2, 64 samples each (rule seen)", 3) == "5"
 
 

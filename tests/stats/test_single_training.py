@@ -1,4 +1,4 @@
-"""What one training seed leaves out: equivalent trainings that differ at random show significant losses.
+"""What one training seed leaves out: equivalent training runs that differ at random show significant losses.
 
 OFFLEASH_TEST_FULL=1 python -m pytest -s tests/stats/test_single_training.py
 """

@@ -181,13 +181,13 @@ def test_a_resumed_training_needs_its_base_and_its_probe_set(trained: Trained, t
     with pytest.raises(OffleashError, match="resumed with probe"):
         other.on_train_begin(None, begin, None)
     changed = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=8, every=EVERY, out=out)
-    with pytest.raises(OffleashError, match="resumed with k 8, and began with 16"):
+    with pytest.raises(OffleashError, match="resumed with k 8, but began with 16"):
         changed.on_train_begin(None, begin, None)
     missing = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, every=EVERY, out=tmp_path)
     with pytest.raises(OffleashError, match="has no base samples"):
         missing.on_train_begin(None, begin, None)
     again = SupportMonitor(trained.trainer, probe=rows("dev", SIZE), k=K, every=EVERY, out=out)
-    with pytest.raises(OffleashError, match=r"holds monitor\.json of another training"):
+    with pytest.raises(OffleashError, match=r"holds monitor\.json of another training run"):
         again.on_train_begin(None, START, None)
 
 
@@ -195,10 +195,10 @@ def test_a_base_that_was_drawn_otherwise_is_refused(trained: Trained, tmp_path: 
     problems = rows("dev", SIZE)
     other = grpo(tmp_path / "warm", 1, temperature=0.5)
     monitor = SupportMonitor(other, probe=problems, k=K, base=trained.monitor.out / "base")
-    with pytest.raises(OffleashError, match=r"drawn with temperature 1\.0, and the trainer draws with 0\.5"):
+    with pytest.raises(OffleashError, match=r"drawn with temperature 1\.0, but the trainer draws with 0\.5"):
         monitor.on_train_begin(None, START, None)
     more = SupportMonitor(trained.trainer, probe=problems, k=64, base=trained.monitor.out / "base", out=tmp_path / "a")
-    with pytest.raises(OffleashError, match="has 32 samples of a problem, and k = 64 needs twice"):
+    with pytest.raises(OffleashError, match="has 32 samples per problem, but k = 64 needs 2k = 128"):
         more.on_train_begin(None, START, None)
     fine = SupportMonitor(trained.trainer, probe=problems, k=K, base=trained.monitor.out / "base", out=tmp_path / "b")
     fine.on_train_begin(None, START, None)
@@ -228,8 +228,8 @@ def test_a_base_by_draw_is_accepted_where_everything_is_equal_and_refused_elsewh
     asked = problems.frame.with_columns(prompt=pl.lit("Please: ") + pl.col("prompt"))
     for folder, options, message in (
         ("stopped", {}, "stops each problem at success 2"),
-        ("base", {"verifier": "rewards"}, "was judged by countdown@.*, and this monitor judges with trl-rewards"),
-        ("base", {"probe": asked}, "another prompt of problem"),
+        ("base", {"verifier": "rewards"}, "was judged by countdown@.*, but this monitor judges with trl-rewards"),
+        ("base", {"probe": asked}, "a different prompt for problem"),
     ):
         with pytest.raises(OffleashError, match=message):
             begin(folder, **options)
@@ -278,7 +278,7 @@ def test_a_training_goes_on_where_the_base_cannot_be_drawn(
     monkeypatch.setattr(trained.trainer, "_generate_single_turn", None)
     monitor.on_train_begin(None, START, None)
     monitor.on_step_end(None, SimpleNamespace(global_step=1), None)
-    assert "The base could not be drawn, so this training is not monitored: RuntimeError" in caplog.text
+    assert "The base model could not be sampled, so this training run is not monitored: RuntimeError" in caplog.text
     assert not monitor.state.evaluations
 
 

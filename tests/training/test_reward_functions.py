@@ -81,7 +81,7 @@ def test_every_row_may_name_its_own_verifier_and_details() -> None:
 
 def test_a_dataset_without_answers_is_refused(math: Score) -> None:
     fresh: Score = reward("math")
-    with pytest.raises(OffleashError, match="needs gold answers, and the dataset has the columns level, prompt"):
+    with pytest.raises(OffleashError, match="needs gold answers, but the dataset has only the columns level, prompt"):
         fresh(prompts=["a"], completions=["b"], level=[3])
     named: Score = reward("math", columns={"gold": "truth"})
     with pytest.raises(OffleashError, match="no column 'truth'"):
@@ -199,5 +199,5 @@ def test_another_verl_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     verl._check_version.cache_clear()
     for _ in range(2):
         assert compute_score("gsm8k", "#### 12", "12", verifier="number", jobs=1)["score"] == 1.0
-    assert caplog.text.count("verl 1.2.0 is installed, and compute_score was tested with 0.9.x") == 1
+    assert caplog.text.count("verl 1.2.0 is installed, but compute_score was tested with 0.9.x") == 1
     verl._check_version.cache_clear()

@@ -47,7 +47,7 @@ def certified_question(
 ) -> CertifiedQuestion:
     """How to compare certificates, from the options of `compare`; those that need samples are refused if set."""
     for option in (option for option, is_given in (sample_options or {}).items() if is_given):
-        raise OffleashError(f"{option} needs samples, and certificates have none. Leave it out.")
+        raise OffleashError(f"{option} needs samples, but certificates have none. Leave it out.")
     checked = question(replicates=replicates, seed=seed)
     return CertifiedQuestion(choice("question", name, Certified), checked.replicates, checked.seed)
 

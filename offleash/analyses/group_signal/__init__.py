@@ -1,1 +1,1 @@
-"""Planning a training: what groups of samples would see of its problems."""
+"""Planning a training run: what groups of samples would see of its problems."""

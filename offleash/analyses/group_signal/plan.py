@@ -1,4 +1,4 @@
-"""Plan a training from the base's counts: groups without signal, problems out of reach, solutions at risk, weights.
+"""Plan a training run from the base's counts: groups without signal, problems out of reach, solutions at risk, weights.
 
 The plan, then its JSON, its table and its file of weights. The arithmetic is stats/groups.py.
 """
@@ -58,7 +58,7 @@ class ProblemPlan:
     signal: float  # chance that a group has correct and wrong samples
     weight: float  # for a curriculum; the mean over problems is 1
     loss_by_chance: float | None  # of a solved problem: that as many samples of the same model would not solve it
-    chance_of_loss: float | None  # the same after a training such as the lab's (GRPO_OF_THE_LAB)
+    chance_of_loss: float | None  # the same after a training run such as the lab's (GRPO_OF_THE_LAB)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SolutionRisk:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What groups of a training would see, from counts of its base."""
+    """What groups of a training run would see, from counts of its base."""
 
     run: str
     group: int
@@ -90,7 +90,7 @@ class TrainingPlan:
 
 
 def plan_groups(run: Run, group: int = 16, groups: int = 64) -> TrainingPlan:
-    """Plan a training with groups of `group` samples, `groups` of them per step."""
+    """Plan a training run with groups of `group` samples, `groups` of them per step."""
     counted = tally([run]).tally
     drawn_P, correct_P = counted.drawn_PR[:, 0], counted.correct_PR[:, 0]
     if not correct_P.any():
@@ -246,7 +246,15 @@ def _why_no_half(plan: TrainingPlan) -> str | None:
 def group_plan_table(plan: TrainingPlan) -> RenderableType:
     """The plan for the terminal."""
     table = Table(box=box.SIMPLE_HEAD)
-    columns = ("group", "all wrong", "all right", "no signal", "95%", f"a step of {plan.groups}", "samples per pass")
+    columns = (
+        "group",
+        "all wrong",
+        "all right",
+        "no signal",
+        "95%",
+        f"95%, {plan.groups} groups",
+        "samples per pass",
+    )
     for name in columns:
         table.add_column(name, justify="right")
     for signal in plan.signals:

@@ -83,12 +83,12 @@ def run_folder(argument: str) -> Path:
     parsed = parse_argument(argument)
     if len(parsed.paths) > 1 and all(is_run(path) for path in parsed.paths):
         raise OffleashError(
-            f"{argument!r} names {len(parsed.paths)} run folders, and likelihood takes one per model. Name one."
+            f"{argument!r} names {len(parsed.paths)} run folders, but likelihood takes one per model. Name one."
         )
     path = parsed.paths[0]
     if not is_run(path):
         raise OffleashError(
-            f"{argument!r} is not a run folder, and scores are stored in one. Run offleash import {argument} --texts "
+            f"{argument!r} is not a run folder, but scores are stored in one. Run offleash import {argument} --texts "
             "-o RUN, then offleash likelihood with RUN."
         )
     refuse_certificate(path)

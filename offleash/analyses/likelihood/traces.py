@@ -67,7 +67,7 @@ def read_traces(path: Path, tally_rows: Mapping[str, int], columns: Mapping[str,
     """The traces of a JSONL file for the problems in `tally_rows`; a bad row is an error that names its line."""
     for name in columns or {}:
         if name not in NAMES:
-            raise unknown("column of traces", name, NAMES)
+            raise unknown("trace column", name, NAMES)
     rows = [_trace(row, columns or {}) for row in jsonl_rows(path, TRACE_FILE)]
     seen: dict[tuple[int, str, str], ExternalTrace] = {}
     unknown_ids: dict[str, str] = {}

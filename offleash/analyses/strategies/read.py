@@ -170,7 +170,7 @@ def refuse_unreadable(run: Run, path: str, is_log: bool = False) -> None:
     """Refuse a run in which no strategy can be read: it stopped early, has no texts, or has no verdicts."""
     if run.budget.until:
         raise OffleashError(
-            f"{run.name!r} was drawn with --until {run.budget.until}, and strategies need every sample of the budget. "
+            f"{run.name!r} was drawn with --until {run.budget.until}, but strategies need every sample of the budget. "
             "Draw without --until."
         )
     has_text = pl.col("text").is_not_null()
@@ -180,12 +180,12 @@ def refuse_unreadable(run: Run, path: str, is_log: bool = False) -> None:
     ):
         step = "Name their column with --map text=COLUMN, or use logs that record them"
         raise OffleashError(
-            f"{run.name!r} has no sample texts, and strategies are read from texts. "
+            f"{run.name!r} has no sample texts, but strategies are read from texts. "
             f"{step if is_log else f'Import the logs of {path} again, with --texts'}."
         )
     if run.verifier is None:
         raise OffleashError(
-            f"{run.name!r} has no verdicts yet, and strategies are read from correct samples. "
+            f"{run.name!r} has no verdicts yet, but strategies are read from correct samples. "
             f"Run: offleash verify {path}."
         )
 

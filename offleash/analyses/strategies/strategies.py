@@ -192,10 +192,10 @@ def _folder(text: str, argument: str) -> Path:
     """The run folder that an argument names, after logs were copied."""
     paths = parse_argument(text).paths
     if len(paths) > 1 and any(is_run(path) for path in paths):
-        raise OffleashError(f"{argument!r} names {len(paths)} run folders, and each side takes one. Name one.")
+        raise OffleashError(f"{argument!r} names {len(paths)} run folders, but each side takes one. Name one.")
     if not is_run(paths[0]):
         raise OffleashError(
-            f"{argument!r} holds counts, or logs without verdicts, and a strategy is read from the text of a correct "
+            f"{argument!r} holds counts, or logs without verdicts, but a strategy is read from the text of a correct "
             f"sample. Import logs with texts (offleash import {argument} -o RUN --texts), then offleash verify RUN."
         )
     return paths[0]
@@ -217,7 +217,7 @@ def _refuse_unread(by: Fingerprint, runs: Sequence[Run], coverage: tuple[Coverag
     if not sum(run.correct for run in coverage):
         names = " nor ".join(repr(run.name) for run in runs)
         raise OffleashError(
-            f"Neither {names} has a correct sample, and strategies are read from correct ones. Draw more samples, or "
+            f"Neither {names} has a correct sample, but strategies are read from correct ones. Draw more samples, or "
             "check the verdicts with offleash verify."
         )
     why = next((f" ({side.trouble})" for side in coverage if side.trouble), "")

@@ -42,8 +42,8 @@ class BestDecodingCounts:
         left = max(0.0, total - P - E - S)
         same = None
         if redraw_3 is not None:
-            same_P, same_E, same_S = redraw_3.tolist()
-            same = {name: float(ratio(name, same_P, same_E, same_S, total)) for name in METRICS}
+            redrawn_P, redrawn_E, redrawn_S = redraw_3.tolist()
+            same = {name: float(ratio(name, redrawn_P, redrawn_E, redrawn_S, total)) for name in METRICS}
         return cls(P, E, S, left, {name: float(ratio(name, *sums_4)) for name in METRICS}, same)
 
 

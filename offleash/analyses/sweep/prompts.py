@@ -107,7 +107,7 @@ def read_prompts(words: Sequence[str]) -> tuple[NamedPrompt, ...]:
         )
     for name in names:
         if names.count(name) > 1:
-            raise OffleashError(f"Two prompts are called {name!r}, and each needs its own folder. Rename one file.")
+            raise OffleashError(f"Two prompts are called {name!r}, but each needs its own folder. Rename one file.")
     return tuple(prompts)
 
 

@@ -34,7 +34,7 @@ def sweep_document(sweep: Sweep) -> Json:
         "problems": sweep.problems,
         "new": sweep.new,
         "missing": sweep.missing,
-        "points": [_point(point, sweep.k) for point in sweep.points],
+        "points": [_point_document(point, sweep.k) for point in sweep.points],
         "changes": [
             {"temperature": decoding.temperature, "top_p": decoding.top_p, "support": support_section(change)}
             for decoding, change in zip(sweep.decodings, sweep.changes, strict=False)
@@ -136,7 +136,7 @@ def _range(sweep: Sweep) -> str:
     return f"At equal decoding the net support change (NSCR) ranges {span}: {reading}."
 
 
-def _point(point: SweepPoint, k: int) -> Json:
+def _point_document(point: SweepPoint, k: int) -> Json:
     return {
         "model": point.label,
         "temperature": point.decoding.temperature,

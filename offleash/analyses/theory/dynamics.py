@@ -48,7 +48,7 @@ class MeasurementSettings:
 
 @dataclass(frozen=True)
 class History(Generic[P]):
-    """Exact values at S moments of a training, the first before any step, and the policy at its end."""
+    """Exact values at S moments of a training run, the first before any step, and the policy at its end."""
 
     step_S: Integer
     pass_SK: Float  # pass@k

@@ -38,7 +38,7 @@ GROUP = 8
 SEEDS = 20
 BUDGETS = (1, 8, 64, 256, 1024)
 EPSILON = float(-np.log(0.05) / BUDGETS[-1])  # that of the largest budget, as everywhere in the package
-TARGET = 0.5  # the pass@1 at which the cells are also compared: a cell that learns faster has more time to lose
+TARGET_PASS_AT_1 = 0.5  # where the cells are also compared: a cell that learns faster has more time to lose
 MEASUREMENTS = MeasurementSettings(BUDGETS, EPSILON, every=10)
 RECIPES = {
     "reinforce": Dynamics("reinforce", GROUP, rate=0.2, steps=400),
@@ -77,7 +77,7 @@ class Mechanism:
     after: dict[str, Mean]  # the same, and the shares of problems and of answers above epsilon that were kept
     change: dict[str, Mean]  # pass@1, pass@k, entropy: after minus before, paired
     tilt: dict[str, Mean]  # pass@k of the tilt that has the pass@1 of the end; it keeps every answer and problem
-    matched: dict[str, Mean]  # pass@k and the shares kept when pass@1 first is at TARGET, over the seeds that get there
+    matched: dict[str, Mean]  # pass@k and the shares kept at TARGET_PASS_AT_1, over the seeds that get there
     matched_change: Mean  # of pass@k at that moment against the base, paired
     matched_seeds: int
     fell: int  # seeds in which pass@k fell
@@ -208,7 +208,7 @@ def _student_quantile_95(degrees_of_freedom: int) -> float:
 
 def _first_at_target(pass_NS: Float) -> tuple[NDArray[np.bool_], Integer]:
     """Which seeds get to the target, and the moment when each first does."""
-    at_target_NS = pass_NS >= TARGET
+    at_target_NS = pass_NS >= TARGET_PASS_AT_1
     # argmax of a row without any is 0: such seeds are masked by the first array
     return np.asarray(at_target_NS.any(axis=1)), np.asarray(at_target_NS.argmax(axis=1))
 

@@ -17,7 +17,7 @@ from offleash.errors import OffleashError
 class TablePolicy(Protocol):
     """A policy over the answers of a world: its probabilities, and the policy after one gradient step.
 
-    Policies are immutable: `updated` returns a new one, so that a training can be replayed from any of its policies.
+    Policies are immutable: `updated` returns a new one, so that training can be replayed from any of its policies.
     """
 
     @property

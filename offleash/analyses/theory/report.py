@@ -15,7 +15,7 @@ from offleash.analyses.theory.mechanisms import (
     GROUP,
     REPORTED_K,
     SEEDS,
-    TARGET,
+    TARGET_PASS_AT_1,
     Effect,
     LeashWorld,
     Mean,
@@ -64,7 +64,8 @@ def finding(report: TheoryReport) -> str:
         sentences.append(f"{PASS_K} did not end significantly below the base in any cell of the table.")
     if later_falling_cells:
         sentences.append(
-            f"It was below during training, when pass@1 reached {TARGET}, also with {_cell_names(later_falling_cells)}."
+            f"It was below during training, when pass@1 reached {TARGET_PASS_AT_1}, "
+            f"also with {_cell_names(later_falling_cells)}."
         )
     if unchanged:
         sentences.append(f"It never fell significantly with {_cell_names(unchanged)}.")
@@ -81,7 +82,7 @@ def _answers_lost(report: TheoryReport) -> list[str]:
     if all(cell.after["answers kept"].high < 1 for cell in report.mechanisms if not (cell.finite or cell.shared)):
         lost += (
             ", even with infinite groups and a tabular policy: the gradient of a softmax favours what is already "
-            "likely, and the tilt does not"
+            "likely, but the tilt does not"
         )
     return [*sentences, f"{lost}."]
 
@@ -161,7 +162,7 @@ def _example_words(example: Counterexample) -> str:
 
 def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    heads = ("", "pass@1", PASS_K, "fell", f"at {TARGET}", "problems kept", "answers kept")
+    heads = ("", "pass@1", PASS_K, "fell", f"at {TARGET_PASS_AT_1}", "problems kept", "answers kept")
     for head in heads:
         least = max(map(len, head.split()), default=0)  # of 80 columns each gets room for its longest word
         table.add_column(head, justify="left" if not head else "right", no_wrap=not head, min_width=least)
@@ -182,7 +183,7 @@ def _mechanisms(cells: Sequence[Mechanism]) -> RenderableType:
         f"What shrinks support: {SEEDS} worlds per row, groups of {GROUP} or infinitely many rollouts, tabular or "
         f"shared parameters. The base has pass@1 {base['pass@1'].value:.3f} and {PASS_K} {base[PASS_K].value:.3f}. "
         f"Shown: the change in {PASS_K} at the end, in how many worlds it fell, and its change when pass@1 reached "
-        f"{TARGET}. Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
+        f"{TARGET_PASS_AT_1}. Kept: the share still above epsilon = {EPSILON:.3g}. ± is a 95% interval over worlds."
     )
     return Group(Text(title, style="bold"), table)
 

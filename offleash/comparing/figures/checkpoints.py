@@ -1,6 +1,6 @@
 """Several runs against the first: what each reaches (pass@1, pass@k), keeps (SRR) and gains (NDR).
 
-Checkpoints of one training are joined by lines; seeds and methods have no order, so they are points.
+Checkpoints of one training run are joined by lines; seeds and methods have no order, so they are points.
 """
 
 import altair as alt

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from offleash.comparing.checkpoints import SeveralRuns, Union, several_runs_of
+from offleash.comparing.checkpoints import CheckpointUnion, SeveralRuns, several_runs_of
 from offleash.comparing.compare import Comparison
 from offleash.comparing.flips import Flips
 from offleash.comparing.per_problem import ProblemDetail
@@ -45,7 +45,7 @@ class FigureInput:
     """What figures are drawn of: comparisons of one base, what they reach together, and the last one in detail."""
 
     comparisons: tuple[Comparison, ...]
-    union: Union | None  # what all checkpoints together reach; None for one comparison
+    union: CheckpointUnion | None  # what all checkpoints together reach; None for one comparison
     detail: ProblemDetail
     flips: Flips | None = None  # classes that depend on how samples are judged; None: not computed
 

@@ -20,7 +20,7 @@ MAX_UNCHANGED = {"P": 60, "O": 40, "U": 40}  # of a larger comparison: unchanged
 MAX_BYTES = 2_800_000  # of all samples together: the page must stay small enough to be sent by mail
 SAMPLES_PER_VERDICT, ANSWERS = 2, 12  # samples of each verdict, answers
 MAX_CHARACTERS, MIN_CHARACTERS = 2400, 240  # characters of a text, by how many problems share the page
-BATCH = 400  # problems fetched at a time
+PROBLEMS_AT_ONCE = 400  # problems fetched at a time
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def embed_problems(detail: ProblemDetail, store: SampleStore, max_bytes: int = M
 def _add_documents(out: dict[int, str], wanted: list[int], limit: int, store: SampleStore, characters: int) -> None:
     """Add problems, in their order, while all together fit into so many bytes."""
     size = sum(len(text.encode()) for text in out.values())
-    for start in range(0, len(wanted), BATCH):
-        rows = wanted[start : start + BATCH]
+    for start in range(0, len(wanted), PROBLEMS_AT_ONCE):
+        rows = wanted[start : start + PROBLEMS_AT_ONCE]
         # in batches: one scan of the files serves many problems, and what does not fit any more is never read
         documents = problem_documents(store, rows, SAMPLES_PER_VERDICT, characters * 2 // 3, characters // 3, ANSWERS)
         for row in rows:

@@ -69,7 +69,7 @@ class RateLimiter:
         self._slowed_at = 0.0  # when the gap last grew
         self._busy_since: float | None = None  # the first refusal after the last success
         self.waited = 0.0  # seconds that a busy server had been waited for when it was given up
-        self._gave_up: TryAgainError | None = None  # why no more requests are made
+        self._final_error: TryAgainError | None = None  # why no more requests are made
         self._open_request_starts: list[float] = []  # when the requests began that have no answer yet
         self._lock = Lock()
 
@@ -77,8 +77,8 @@ class RateLimiter:
         """Block until a request may start; raise once the server was given up."""
         while True:
             with self._lock:
-                if self._gave_up:  # the other threads need not each find out for themselves
-                    raise TryAgainError(str(self._gave_up), self._gave_up.wait, self._gave_up.cause)
+                if self._final_error:  # the other threads need not each find out for themselves
+                    raise TryAgainError(str(self._final_error), self._final_error.wait, self._final_error.cause)
                 now = time.monotonic()
                 if now >= self._next_start:
                     # the slot is taken under the lock: threads that wake together start one gap apart
@@ -140,7 +140,7 @@ class RateLimiter:
             never_accepted = refusals.count >= self.tries * PATIENCE and now - refusals.first >= self._give_up_after
             timed_out = now - self._busy_since >= self._give_up_after and not still_answering
             if never_accepted or timed_out or (error.wait or 0.0) > LONGEST_WAIT:
-                self.waited, self._gave_up = now - (refusals.first if never_accepted else self._busy_since), error
+                self.waited, self._final_error = now - (refusals.first if never_accepted else self._busy_since), error
                 raise error
             self._next_start = max(self._next_start, now + seconds)
             # requests that were under way together are turned away together: they widen the gap once

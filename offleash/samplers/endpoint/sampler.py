@@ -72,7 +72,7 @@ def settings_of(texts: Mapping[str, str]) -> Settings:
     values: dict[str, object] = {}
     for name, text in texts.items():
         if name not in parsers:
-            raise unknown("setting of endpoint:", name, parsers)
+            raise unknown("setting for endpoint:", name, parsers)
         parse, expected = parsers[name]
         try:
             values[name] = parse(text)

@@ -48,7 +48,7 @@ def settings_of(model: Model) -> dict[str, str]:
     """The settings of the sampler, checked by name."""
     for name in model.settings:
         if name not in SETTINGS:
-            raise unknown("setting of hf:", name, SETTINGS)
+            raise unknown("setting for hf:", name, SETTINGS)
     settings = {**SETTINGS, **model.settings}
     choices = {
         "dtype": DTYPES,
@@ -58,7 +58,7 @@ def settings_of(model: Model) -> dict[str, str]:
     }
     for name, allowed in choices.items():
         if settings[name] not in allowed:
-            raise unknown(f"value of --set {name}=", settings[name], allowed)
+            raise unknown(f"--set {name}= value", settings[name], allowed)
     for name, minimum in (("memory", 0.0), ("rows", 1.0)):
         try:
             valid = minimum <= float(settings[name]) < 1e9 and float(settings[name]) > 0
@@ -138,7 +138,7 @@ def _creation_hint(name: str, path: Path) -> str:
     if (similar := similar_folder(path)) is not None:
         return f"Did you mean hf:{similar}?"
     if path.name == "model" and (path.parent / "recipe.yaml").is_file():
-        return f"Finish the training that writes it: offleash train {path.parent / 'recipe.yaml'} -o {path.parent}."
+        return f"Finish the training run that writes it: offleash train {path.parent / 'recipe.yaml'} -o {path.parent}."
     return f"Name one that exists, or make a small one: offleash lab model countdown -o {name}."
 
 

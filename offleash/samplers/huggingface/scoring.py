@@ -361,9 +361,9 @@ class Scorer:
             ordered = ordered[len(batch) :]
             for start in range(0, longest, piece):
                 unfinished = [target for target in batch if target.length > start]
-                self._pass(prompts[prompt], unfinished, start, min(start + piece, longest), sums)
+                self._score_rows(prompts[prompt], unfinished, start, min(start + piece, longest), sums)
 
-    def _pass(self, prompt: list[int], batch: list[TargetText], start: int, stop: int, sums: ScoreSums) -> None:
+    def _score_rows(self, prompt: list[int], batch: list[TargetText], start: int, stop: int, sums: ScoreSums) -> None:
         """Score tokens [start, stop) of rows of one prompt; what follows the last of them is not read.
 
         Without a cache, which has many kinds in transformers, so a long text is read again for each of its pieces.

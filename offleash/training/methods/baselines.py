@@ -15,8 +15,8 @@ class LeaveOneOut:
     def __call__(self, group: RolloutGroup) -> Floats:
         if group.size == 1:
             return np.zeros(1)  # nothing to compare with
-        others_G: Floats = (group.reward_G.sum() - group.reward_G) / (group.size - 1)
-        return group.reward_G - others_G
+        mean_of_others_G: Floats = (group.reward_G.sum() - group.reward_G) / (group.size - 1)
+        return group.reward_G - mean_of_others_G
 
 
 def rloo(clip: float = 0.2, kl: float = 0.0) -> Method:

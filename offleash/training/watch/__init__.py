@@ -1,1 +1,1 @@
-"""Watching a training: rollout files as they appear, windows of steps, the live view and the page."""
+"""Watching a training run: rollout files as they appear, windows of steps, the live view and the page."""

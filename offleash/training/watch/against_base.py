@@ -1,4 +1,4 @@
-"""A training against its base: P, E, S and O of each window, at the size of the training's own groups.
+"""A training run against its base: P, E, S and O of each window, at the size of the training's own groups.
 
 The base is a run folder, a log or counts of the same problems. A trainer's prompt is the question inside a chat
 template, so a base question that a prompt contains stands for it; otherwise problems are matched as `compare` does.
@@ -45,7 +45,7 @@ class AgainstBase:
 
 
 class Base:
-    """The base's counts, and which problem of a training is which of its own."""
+    """The base's counts, and which problem of a training run is which of its own."""
 
     def __init__(self, run: Run) -> None:
         self.name = run.name
@@ -89,8 +89,8 @@ class Base:
             pairs = match([self._run, training]).own[1]
         except OffleashError as error:
             raise OffleashError(
-                f"None of the training's {len(problems)} problems is in {self.name!r}: {error} Give a base with the "
-                "same questions: a run folder, a log, or counts under the ids that the trainer logs."
+                f"None of the training run's {len(problems)} problems is in {self.name!r}: {error} Give a base with "
+                "the same questions: a run folder, a log, or counts under the ids that the trainer logs."
             ) from None
         by_label = dict(pairs.select("own", "problem").rows())
         self._base_ids = {

@@ -1,4 +1,4 @@
-"""Following a training: a look every few seconds, on the terminal, as lines, as JSON or on a page."""
+"""Following a training run: a look every few seconds, on the terminal, as lines, as JSON or on a page."""
 
 import time
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from offleash.verifying.verify import VerifyOptions
 
 
 class Watcher:
-    """A training that is looked at again and again; `close` ends the workers of its verifier.
+    """A training run that is looked at again and again; `close` ends the workers of its verifier.
 
     Args:
         folder: Where the trainer writes.

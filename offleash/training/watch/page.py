@@ -1,4 +1,4 @@
-"""The page of a watched training: it reloads itself, carries no script, and shows texts of the log as text."""
+"""The page of a watched training run: it reloads itself, carries no script, and shows texts of the log as text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A look at a training as a document, in words and as a table."""
+"""A look at a training run as a document, in words and as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class LostProblem:
 
 @dataclass(frozen=True)
 class WatchedTraining:
-    """One look at a training."""
+    """One look at a training run."""
 
     folder: str
     trainer: str | None

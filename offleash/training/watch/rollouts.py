@@ -1,4 +1,4 @@
-"""The rollouts of a training that is still running: what is new in its folder since the last look, read once.
+"""The rollouts of a training run that is still running: what is new in its folder since the last look, read once.
 
 `RolloutFolder.refresh` reads what is new: rows appended to JSONL files, whole files of Parquet. The readers are those
 of offleash/logs; here is only what they do not know: that files grow, are torn, written again and renamed. What is kept
@@ -34,7 +34,7 @@ from offleash.logs.registry import FORMATS, format_named
 from offleash.logs.training import REPEATED, SPLIT_MARKERS, column_named
 from offleash.verifiers.extraction.extract import ANSWER_STEPS, extract
 
-# Formats that are recognised in the folder of a training, in the order of recognition.
+# Formats that are recognised in the folder of a training run, in the order of recognition.
 TRAINERS = ("trl", "verl", "prime_rl", "nemo_rl", "skyrl", "open_instruct", "swift", "tinker", "areal", "art")
 # Files that may hold rollouts; ".1" is of a log that was rotated. Weights and tokenizers are not opened.
 ROLLOUT_NAME = re.compile(r"\.(jsonl|ndjson|parquet)(\.(gz|bz2|xz|zst|\d+))*$", re.IGNORECASE)

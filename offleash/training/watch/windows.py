@@ -1,4 +1,4 @@
-"""What rollouts say about a training, by windows of steps: rates, groups without signal, what was solved before.
+"""What rollouts say about a training run, by windows of steps: rates, groups without signal, what was solved before.
 
 `Watch.refresh` reads what is new (rollouts.py) and computes again only the windows that changed; what earlier windows
 say about a problem is kept as a running sum. So a look costs what is new, and a pass over the problems.
@@ -24,7 +24,7 @@ from offleash.stats.pass_at_k import pass_at_k
 from offleash.training.watch.rollouts import Changes, RolloutFolder, RolloutSample, StepBatch
 
 MAX_WINDOWS = 20  # into which the steps are divided, unless the user says how many steps a window has
-FALSE_ALARMS = 0.05  # of a whole training, however long
+FALSE_ALARMS = 0.05  # of a whole training run, however long
 
 
 class GroupCounts(NamedTuple):
@@ -82,7 +82,7 @@ class Losses:
     problems: tuple[SolvedBefore, ...]  # the least likely by chance first
     drawn_again: int  # problems that were solved, and drawn in two windows or more: those that could be among them
     expected: float  # how many of these chance would give
-    significant: bool  # more than chance gives, after correction for all windows of a training
+    significant: bool  # more than chance gives, after correction for all windows of a training run
 
 
 @dataclass
@@ -225,7 +225,7 @@ def _window(step: int, width: int) -> int:
 
 
 class Watch:
-    """A training as its rollouts show it.
+    """A training run as its rollouts show it.
 
     Args:
         folder: Its rollouts.

@@ -152,7 +152,7 @@ def order_difference(gold: str, answer: str) -> str:
     if gold_points and answer_points and len(gold_points[2]) > 2 and not _same_points(gold_points, answer_points):
         return "the points are named in a different order"
     if _SUM.fullmatch(gold) and "=" not in answer and not re.search(r"\\(?:in|approx)(?![A-Za-z])|[<>]", answer):
-        return "the gold answer is an equation, and the answer is only one side of it"
+        return "the gold answer is an equation, but the answer is only one side of it"
     return ""
 
 

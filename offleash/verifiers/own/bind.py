@@ -141,7 +141,7 @@ class CallOptions:
         takes_ids = "completion_ids" in (*own.required, *own.optional)
         if "completion_ids" in own.required and not self.tokenizer and not self.not_yet_drawn:
             raise OffleashError(
-                f"{own.reference} takes completion_ids, the token ids of samples, and this run has no tokenizer: only "
+                f"{own.reference} takes completion_ids, the token ids of samples, but this run has no tokenizer: only "
                 "those of hf: and vllm: models have one. Let it read the completions instead."
             )
         return replace(
@@ -218,7 +218,8 @@ def _missing(own: OwnFunction, name: str, problem: OwnProblem, known: list[str])
     return OffleashError(
         f"{own.reference} takes {name!r}, but problem {problem.id!r} has no such column."
         + (f" Did you mean {close_matches[0]!r}?" if close_matches else "")
-        + f" Columns beyond question and gold: {columns}; add it to the problems, or give the parameter a default."
+        + " Add it to the problems, or give the parameter a default."
+        + f" Columns besides question and gold: {columns}."
     )
 
 

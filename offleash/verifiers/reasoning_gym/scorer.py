@@ -194,7 +194,7 @@ def _not_finite_reason(answer: str, entry: Entry) -> str:
 
 
 def _not_roots_reason(answer: str, entry: Entry) -> str:
-    """polynomial_equations skips what is no number: where there is no real root, any text would do."""
+    """polynomial_equations skips what is not a number: where there is no real root, any text would do."""
     text = answer.strip().strip("\"'")
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     return "" if all(NUMBER.fullmatch(part) for part in parts) else "not a list of numbers"

@@ -135,9 +135,9 @@ class ProcessEnd(StrEnum):
     TIME = "time limit"
     WALL = "wall-clock limit"
     MEMORY = "memory limit"
-    PROCESSES = "limit of processes"
-    DISK = "limit of disk space"
-    OUTPUT = "limit of output"
+    PROCESSES = "process limit"
+    DISK = "disk space limit"
+    OUTPUT = "output limit"
     STOPPED = "stopped by the caller"
 
 
@@ -361,7 +361,7 @@ def choose_backend(trust_code: bool) -> str:
     if trust_code:
         return "trusted"
     raise OffleashError(
-        "Model-written code runs only in isolation, and this machine offers none. Without it, the code could reach the "
+        "Model-written code runs only in isolation, but this machine offers none. Without it, the code could reach the "
         "network, the user's files, the environment and other processes. "
         f"bwrap: {unavailable_reason('bwrap')}. User namespaces: "
         f"{unavailable_reason('namespaces')}. Install bubblewrap or allow user namespaces; or pass --trust-code to run "

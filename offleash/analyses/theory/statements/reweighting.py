@@ -103,8 +103,9 @@ def check_never_shrinks(seed: int) -> StatementResult:
         )
     words = (
         f"in {WORLDS:,} random worlds of {PROBLEMS} problems, at {len(BETAS)} values of beta up to infinity, no "
-        f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost} left the support at any of "
-        f"{len(EPSILONS)} epsilons, and pass@k did not fall at any k from 1 to {BUDGETS[-1]} (largest fall {fall:.1g})"
+        f"correct answer became less likely (smallest pi*/q = {least:.9f}), {lost or 'none'} left the support at any "
+        f"of {len(EPSILONS)} epsilons, and pass@k did not fall at any k from 1 to {BUDGETS[-1]} (largest "
+        f"fall {fall:.1g})"
     )
     # pi*/q = e^beta/Z with Z = 1 - p + p e^beta <= e^beta: the ratio can only be below 1 by rounding.
     is_confirmed = least > 1 - ROUNDING and lost == 0 and fall < ROUNDING
