@@ -106,7 +106,7 @@ def check_pair(pair: TensorPair) -> None:
     kinds = {pair.base.dtype, pair.rl.dtype}
     if kinds & BUFFERS.keys() and (len(kinds) > 1 or not same_bytes(pair.base, pair.rl)):
         raise OffleashError(
-            f"{pair.name} holds integers ({pair.rl.dtype}) that differ between the models, and integers cannot be "
+            f"{pair.name} holds integers ({pair.rl.dtype}) that differ between the models, but integers cannot be "
             f"interpolated. {SAME_MODEL}"
         )
 
