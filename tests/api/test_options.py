@@ -227,7 +227,7 @@ def test_a_verb_that_there_is_not_is_answered_with_the_nearest_or_the_new_one() 
     refused(offleash("ways", "a", "b"), "Use 'strategies'.")
     refused(offleash("plan", "runs/pilot"), "plan has no command 'runs/pilot'. Its commands: samples, training.")
     refused(offleash("lab", "modle"), "Did you mean 'model'?")
-    refused(offleash("--jsno"), "Options follow a verb")
+    refused(offleash("--jsno"), "Options follow a command")
     for group in GROUPS:
         assert f"offleash {group} COMMAND" in offleash(group).out
     with pytest.raises(AttributeError, match="no longer has 'run_study'"):

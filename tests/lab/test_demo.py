@@ -74,7 +74,7 @@ def test_a_finished_demo_is_not_done_again(done: DemoRuns) -> None:
 
 
 def test_a_folder_of_another_seed_is_refused(done: DemoRuns) -> None:
-    with pytest.raises(OffleashError, match="another seed, size or world"):
+    with pytest.raises(OffleashError, match="a different seed, size or world"):
         run_demo(COUNTDOWN, DemoSize(problems=5, k=48, steps=2, groups=4, pool=32, seed=1), done.folder)
 
 
