@@ -161,7 +161,7 @@ def test_a_question_inside_a_chat_template_is_the_question_of_the_base(tmp_path:
 def test_a_base_of_other_problems_is_refused(rollouts: Path, tmp_path: Path) -> None:
     base = base_log(tmp_path, np.ones((3, 8), dtype=bool))
     base.write_text(base.read_text().replace("problem ", "another "))
-    refused(offleash("watch", rollouts, "--base", base, "--once"), "the training's 12 problems", "same questions")
+    refused(offleash("watch", rollouts, "--base", base, "--once"), "12 problems is in 'base'", "same questions")
 
 
 # The page.
