@@ -11,13 +11,14 @@
   samples, rarefied to 48, which a problem has to have to be counted; `token`, entropy per token; `reward`, pass@1.
   Entropies announce by falling, reward by rising.
 * **Truth**: 100 other problems of the part `test`, k = 512. Support is lost from the first look at which at least one
-  loss is certain ("losses at least", confidence 1 - 0.05/looks). Beside it the net loss, 1 - net ratio at k = 512
+  loss is significant ("losses at least", confidence 1 - 0.05/looks). Beside it the net loss, 1 - net ratio at k = 512
   (the base has a second draw of 512 for it, and that draw alone is held to the same test).
 * **Thresholds**, for each seed from the other seeds only. `noise`: the drop that 5% of the null trajectories pass at
   any look. `loss`: the larger of that and the largest drop of the other seeds' trainings in which no loss was ever
-  certain.
-* **The start, closely**: planned after the first study was read, since its losses were certain at the first or second
-  look. The same with 40 steps and a look every 2 (`--steps 40 --every 2`), hence 20 looks; nothing else is changed.
+  significant.
+* **The start, closely**: planned after the first study was read, since its losses were significant at the first or
+  second look. The same with 40 steps and a look every 2 (`--steps 40 --every 2`), hence 20 looks; nothing else
+  is changed.
 * **The rule that is shipped** has the signal with the fewest errors at the threshold `loss` (misses and false alarms
   over all trainings), among equals that with the smallest mean delay, then in the order above; its drop is chosen in
   the same way from all seeds.

@@ -48,8 +48,8 @@ class Rule:
 
 
 # Measured by `python -m research.early_warning -o runs/warning` (README.md): the largest change of each signal, in
-# 120 steps, of trainings in which no loss was certain. `answer` is the entropy of answers as the verifier reads them,
-# there whole expressions; `value` that of final values, nearer to the answers of mathematics.
+# 120 steps, of trainings in which no loss was significant. `answer` is the entropy of answers as the verifier reads
+# them, there whole expressions; `value` that of final values, nearer to the answers of mathematics.
 HARMLESS = {"answer": 0.077, "value": 0.181, "token": 0.253, "reward": 1.085}
 # the signal with the fewest errors there, then the smallest delay; five seeds do not put it beyond the others
 SHIPPED = Rule("answer", drop=HARMLESS["answer"], looks=12)

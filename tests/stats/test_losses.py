@@ -111,7 +111,7 @@ def test_swapping_the_runs_swaps_losses_and_gains(case: Case) -> None:
 
 @given(pairs())
 @settings(deadline=None)
-def test_no_more_losses_are_certain_than_were_seen(case: Case) -> None:
+def test_no_more_losses_are_bounded_from_below_than_were_seen(case: Case) -> None:
     drawn, correct = case
     assert losses_at_least(drawn, correct) <= ((correct[:, 0] >= 1) & (correct[:, 1] == 0)).sum()
 
@@ -121,7 +121,7 @@ def test_a_count_below_chance_can_still_hold_a_certain_gain() -> None:
     assert gains_at_least(np.full((61, 2), 64), correct) == 1
 
 
-def test_many_weak_losses_are_real_together_though_none_is_alone() -> None:
+def test_many_weak_losses_are_significant_together_though_none_is_alone() -> None:
     drawn, correct = np.full((40, 2), 64), np.array([[2, 0]] * 40)
     assert holm_rejections(loss_p(drawn, correct)) == 0
     assert losses_at_least(drawn, correct) == bound_by_count(drawn, correct, Fraction(1, 40)) > 15

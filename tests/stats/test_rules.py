@@ -34,7 +34,7 @@ def test_seen_is_at_least_one_success() -> None:
 @settings(deadline=None)
 def test_above_compares_whole_numbers_without_rounding(n: int, percent: int, data: st.DataObject) -> None:
     c = data.draw(st.integers(0, n))
-    assert above(n, c, percent / 100) == (IN if 100 * c > percent * n else OUT)
+    assert above(n, c, percent / 100) == (IN if c and 100 * c >= percent * n else OUT)
 
 
 @pytest.mark.parametrize("tau", [-0.1, 1.0, 1.5])
