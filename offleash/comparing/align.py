@@ -122,7 +122,10 @@ def _pair(left: pl.DataFrame, right: pl.DataFrame, before: str, after: str) -> t
         (["hash"], same),
         (["hash", "benchmark"], same),
     ):
-        pairs = pl.concat([pairs, _mutual_matches(_unpaired(left, right, pairs, keys), condition)])
+        if all(run[_needed(keys)].null_count() < run.height for run in (left, right)):
+            pairs = pl.concat([pairs, _mutual_matches(_unpaired(left, right, pairs, keys), condition)])
+        if pairs.height == min(left.height, right.height):  # one run has no problem left to look for
+            return pairs.select("own", "problem"), []
     by_id = _unpaired(left, right, pairs, ["problem"])
     _refuse_guessed_golds(by_id, left, right, before, after)
     notes = _unmatched_notes(left, right, pairs, before, after)
@@ -153,12 +156,14 @@ def _refuse_guessed_golds(
         )
 
 
+def _needed(keys: list[str]) -> str:
+    """The column without which a problem cannot be matched by these: a missing value equals no other."""
+    return next((name for name in ("identity", "document") if name in keys), "hash" if keys[0] == "hash" else "problem")
+
+
 def _unpaired(left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Candidates: problems of both runs that have no partner yet and agree in these columns."""
-    needed = next(
-        (name for name in ("identity", "document") if name in keys), "hash" if keys[0] == "hash" else "problem"
-    )
-    known = pl.col(needed).is_not_null()
+    known = pl.col(_needed(keys)).is_not_null()
     left_rows = left.drop("question").join(pairs, on="problem", how="anti").filter(known)
     other = right.drop("question").join(pairs, left_on="problem", right_on="own", how="anti").filter(known)
     sizes = left_rows.group_by(keys).len().join(other.group_by(keys).len(), on=keys, nulls_equal=True)
