@@ -31,7 +31,7 @@ def blend(
 ) -> "BlendResult":
     """Write models between two checkpoints: base + w (RL - base), tensor by tensor, for each weight w.
 
-    A model between the two is a trade: some of RL's pass@1 for problems that RL lost. Tensors are interpolated in
+    A model between the two may trade some of RL's pass@1 for problems that RL lost. Tensors are interpolated in
     float32 and rounded once to the stored dtype; 0 and 1 copy the models. Models are read in slices and need not fit in
     memory. Of a LoRA adapter lora_B is scaled, and the blend is an adapter again. Each folder has a blend.json of what
     it is made of.

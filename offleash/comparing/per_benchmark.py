@@ -120,7 +120,7 @@ def _macro_interval(known: list[tuple[CellSums, int]], metric: str, value: float
     deciding_S = np.array([min(DECIDING[metric](*sums.estimate_4K[:, 0]), problems) for sums, problems in known])
     if deciding_S.min() < MIN_EFFECTIVE_PROBLEMS:
         return NO_INTERVAL, (
-            f"a benchmark has {deciding_S.min():.3g} problems that determine {metric}, "
+            f"in a benchmark the problems that determine {metric} number {deciding_S.min():.3g}, "
             f"fewer than the {MIN_EFFECTIVE_PROBLEMS} needed to estimate its spread"
         )
     # replicate b of every benchmark together is replicate b of their mean: independent streams make that valid
